@@ -1,0 +1,109 @@
+"""Central differences, the terms of a jet, and scale normalisation.
+
+Axes: x = column, rightwards; y = row, *downwards*. Masks are correlation weights,
+response(x) = sum_n w[n] f(x + n), so (-1/2, 0, 1/2) is positive on a ramp that rises to the right.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from gdn_keras.scale_space._checks import check_order, check_sigma
+
+_MASKS = (
+    (1.0,),
+    (-0.5, 0.0, 0.5),
+    (1.0, -2.0, 1.0),
+    (-0.5, 1.0, 0.0, -1.0, 0.5),  # the first difference of the second difference
+)
+
+
+class JetTerm(NamedTuple):
+    """One partial derivative of a jet: `x` times along the columns, `y` times along the rows."""
+
+    x: int
+    y: int
+    factor: float  # as printed in front of the coefficient in eq. 2-Jet and 3-Jet: 1 / (x! y!)
+    name: str  # "x", "xy", "yyy", …; "0" for the zero-order term
+
+    @property
+    def order(self) -> int:
+        return self.x + self.y
+
+
+def difference_mask(order: int) -> np.ndarray:
+    """1-D central difference mask of an order 0…3; 1, 3, 3 or 5 weights.
+
+    The mask is exact on polynomials of its own degree: sum_n n**order w[n] = order!.
+    """
+    check_order(order)
+    return np.array(_MASKS[order])
+
+
+def jet_terms(order: int, zero_order: bool = False) -> tuple[JetTerm, ...]:
+    """Terms of the 1-, 2- or 3-jet: x, y | xx, xy, yy | xxx, xxy, xyy, yyy.
+
+    With `zero_order` the smoothed image itself comes first, under the name "0".
+    """
+    check_order(order, lowest=1)
+    pairs = [(k - y, y) for k in range(0 if zero_order else 1, order + 1) for y in range(k + 1)]
+    return tuple(
+        JetTerm(x, y, 1.0 / (math.factorial(x) * math.factorial(y)), "x" * x + "y" * y or "0")
+        for x, y in pairs
+    )
+
+
+def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
+    """Mask of one term, `(2 m + 1, 2 m + 1)`, rows = y downwards, columns = x rightwards.
+
+    Without the factor of the term and without sigma. m = `radius`, or by default the m of the
+    smallest jet with that term: 1 up to second order, 2 for third order.
+    """
+    smallest = 2 if term.order == 3 else 1
+    radius = smallest if radius is None else radius
+    if radius < smallest:
+        raise ValueError(
+            f"`radius` must be at least {smallest} for the term {term.name!r}. "
+            f"Received: radius={radius}."
+        )
+    along_y, along_x = (_padded(difference_mask(k), radius) for k in (term.y, term.x))
+    return np.outer(along_y, along_x) + 0.0  # no -0.0
+
+
+def jet_masks(order: int, zero_order: bool = False) -> np.ndarray:
+    """Masks of all `jet_terms`, `(terms, size, size)`, times their factors but not sigma.
+
+    size = 3 for a 2-jet, 5 for a 3-jet. A jet layer at scale sigma applies
+    sum_d C_d sigma**|d| masks[d] to the smoothed image.
+    """
+    terms = jet_terms(order, zero_order)
+    radius = 2 if order == 3 else 1
+    return np.stack([term.factor * mask_2d(term, radius=radius) for term in terms])
+
+
+def scale_normalisation(sigma: float, order: int, *, gamma: float = 1.0) -> float:
+    """Factor sigma**(gamma * order) of a derivative, eq. scale-normalised-derivatives.
+
+    With gamma = 1 the normalised derivatives of an image and of its enlarged copy agree at
+    matching scales, which is what makes the network scale covariant.
+    """
+    check_sigma(sigma)
+    check_order(order)
+    return float(sigma) ** (gamma * order)
+
+
+def directional_weights(order: int, angle: float) -> np.ndarray:
+    """Weights of the partial derivatives of one order in the derivative along a direction.
+
+    The direction is (cos angle, sin angle) in (x, y), so positive angles turn from rightwards to
+    downwards. The weights belong to the terms of `jet_terms` of that order, without their
+    factors: cos, sin; cos**2, 2 cos sin, sin**2; … (eq. 1st-order-dir-der, 2nd-order-dir-der).
+    """
+    check_order(order, lowest=1)
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([math.comb(order, y) * cos ** (order - y) * sin**y for y in range(order + 1)])
+
+
+def _padded(mask: np.ndarray, radius: int) -> np.ndarray:
+    return np.pad(mask, radius - len(mask) // 2)

@@ -1,0 +1,200 @@
+"""1-D kernels of the six discretisations of Gaussian derivatives.
+
+All kernels are correlation weights w, response(x) = sum_n w[n] f(x + n), and are not
+scale-normalised; w[n] approximates (-1)**order times the derivative of the Gaussian at n.
+
+| method                  | smoothing                     | derivatives                         |
+|-------------------------|-------------------------------|-------------------------------------|
+| `discrete`              | exp(-s) I_n(s), s = sigma**2  | central differences after smoothing |
+| `sampled`               | the Gaussian g at n           | central differences after smoothing |
+| `normalised`            | g at n, divided by its sum    | central differences after smoothing |
+| `integrated`            | g integrated over pixel n     | central differences after smoothing |
+| `sampled_derivative`    | as `sampled`                  | the derivative of g at n            |
+| `integrated_derivative` | as `integrated`               | the derivative of g over pixel n    |
+
+Truncation: keep the smallest radius with at most `truncation` of sum_n |w[n]| outside. No kernel
+is rescaled after truncation, except `normalised`, whose remaining weights sum to one.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ive, ndtr
+
+from gdn_keras.scale_space._checks import check_count, check_order, check_sigma
+from gdn_keras.scale_space.differences import difference_mask
+
+HYBRID_METHODS = ("discrete", "sampled", "normalised", "integrated")
+DERIVATIVE_METHODS = ("sampled_derivative", "integrated_derivative")
+METHODS = HYBRID_METHODS + DERIVATIVE_METHODS
+
+PIXEL_VARIANCE = 1 / 12  # of a box of width one: what integrating over a pixel adds to sigma**2
+
+
+def smoothing_kernel(
+    sigma: float,
+    *,
+    method: str = "discrete",
+    radius: int | None = None,
+    truncation: float = 0.005,
+    offset: float = 0.0,
+    compensate: bool = False,
+) -> np.ndarray:
+    """Order 0 of `derivative_kernel`, with the same arguments."""
+    return derivative_kernel(
+        sigma,
+        0,
+        method=method,
+        radius=radius,
+        truncation=truncation,
+        offset=offset,
+        compensate=compensate,
+    )
+
+
+def derivative_kernel(
+    sigma: float,
+    order: int = 0,
+    *,
+    method: str = "discrete",
+    radius: int | None = None,
+    truncation: float = 0.005,
+    offset: float = 0.0,
+    compensate: bool = False,
+) -> np.ndarray:
+    """Correlation weights of the derivative of an order 0…3 at scale `sigma`.
+
+    ```
+    derivative_kernel(1.0)                         # smoothing, 7 weights that sum to 0.998
+    derivative_kernel(1.0, 1)                      # the same followed by (-1/2, 0, 1/2), 9 weights
+    derivative_kernel(1.0, 1, radius=2)            # 5 weights for n = -2…2
+    derivative_kernel(1.0, offset=0.5, radius=2)   # 4 weights, for n = -1, 0, 1, 2
+    ```
+
+    Args:
+        sigma: standard deviation in pixels. Accurate from 0.1 to 50, allowed from 0.001 to 10000.
+        order: of the derivative.
+        method: one of `METHODS`.
+        radius: R of the 2 R + 1 returned weights, which are those of the infinite kernel
+            (`normalised`: of the kernel that sums to one over all weights the result needs).
+            By default, R is `truncation_radius`, plus the radius of the difference mask for the
+            hybrid methods: then the weights are exactly those of smoothing with the truncated
+            kernel and taking differences after that.
+        truncation: share of the kernel that may be left out; used if `radius` is None.
+        offset: 0, or 0.5 to evaluate half way between two samples: response(x + 1/2) =
+            sum_n w[n] f(x + n) with the 2 R weights n = -R + 1 … R, so entry i belongs to the
+            neighbour n = i - R + 1, at distance n - 1/2. `discrete` then is the kernel for
+            sigma**2 - 1/4 followed by (1/2, 1/2), whose variance is exactly sigma**2. Hybrid
+            methods have it for order 0 only: their differences follow on the new grid.
+        compensate: for the two integrated methods, start from sigma**2 - 1/12, so that the
+            variance after integrating over pixels is sigma**2.
+    """
+    order = check_order(order)
+    sigma = _effective_sigma(sigma, method, offset, compensate)
+    mask = difference_mask(order if method in HYBRID_METHODS else 0)
+    if offset and len(mask) > 1:
+        raise ValueError(
+            f"`offset` must be 0 for derivatives with method={method!r}, which takes differences "
+            f"after smoothing. Received: offset={offset!r}, order={order}."
+        )
+    if radius is None:
+        radius = _truncation_radius(sigma, order, method, truncation, offset)
+        return np.convolve(_infinite_kernel(sigma, order, method, radius, offset), mask)
+    radius = check_count("radius", radius, lowest=1 if offset else 0)
+    support = radius + len(mask) // 2
+    return np.convolve(_infinite_kernel(sigma, order, method, support, offset), mask, mode="valid")
+
+
+def truncation_radius(
+    sigma: float,
+    *,
+    method: str = "discrete",
+    truncation: float = 0.005,
+    order: int = 0,
+    offset: float = 0.0,
+    compensate: bool = False,
+) -> int:
+    """Smallest radius with at most the share `truncation` of sum_n |w[n]| outside.
+
+    For hybrid methods this is the radius of the smoothing kernel, whatever the order; the
+    differences then add 1 (orders 1 and 2) or 2 (order 3). For the two derivative methods it
+    serves every order from 0 to `order`, since a jet needs them all at one radius.
+    """
+    order = check_order(order)
+    sigma = _effective_sigma(sigma, method, offset, compensate)
+    return _truncation_radius(sigma, order, method, truncation, offset)
+
+
+def _truncation_radius(sigma, order, method, truncation, offset):
+    if not 0 < truncation < 1:
+        raise ValueError(
+            f"`truncation` must be between 0 and 1, exclusive. Received: truncation={truncation!r}."
+        )
+    support = math.ceil(40 * sigma) + 40  # beyond it everything underflows
+    orders = range(order + 1) if method in DERIVATIVE_METHODS else (0,)
+    radii = []
+    for k in orders:
+        # Both halves are equal up to sign. Take the right one: the centre, which belongs half to
+        # it, then n = 1, 2, …; half way between samples there is no centre.
+        half = np.abs(_infinite_kernel(sigma, k, method, support, offset))[support:]
+        half[0] *= 1.0 if offset else 0.5
+        outside = np.cumsum(half[::-1])[::-1]  # small numbers first
+        radii.append(np.count_nonzero(outside[1:] > truncation * outside[0]))
+    return int(max(radii)) + (1 if offset else 0)
+
+
+def _infinite_kernel(sigma, order, method, radius, offset):
+    """Weights n = -radius … radius (n = -radius + 1 … radius half way) of the infinite kernel."""
+    positions = np.arange(-radius, radius + 1.0)
+    if offset:
+        positions = positions[1:] - 0.5
+    if method == "discrete":
+        if offset:
+            kernel = ive(np.arange(-radius, radius + 1.0), sigma**2 - 0.25)
+            return (kernel[1:] + kernel[:-1]) / 2
+        return ive(positions, sigma**2)
+    if method in ("sampled", "normalised", "sampled_derivative"):
+        kernel = _gaussian(positions, sigma, order if method == "sampled_derivative" else 0)
+        return kernel / kernel.sum() if method == "normalised" else kernel
+    order = order if method == "integrated_derivative" else 0
+    if order == 0:
+        positions = np.abs(positions)  # differences of small tails, not of numbers close to one
+    lower, upper = (_gaussian(positions + side, sigma, order - 1) for side in (-0.5, 0.5))
+    return lower - upper
+
+
+def _gaussian(x, sigma, order):
+    """(-1)**order times the derivative of the Gaussian; for order -1 its integral from x on."""
+    u = x / sigma
+    if order == -1:
+        return ndtr(-u)
+    hermite = (1.0, u, u**2 - 1, u**3 - 3 * u)[order]
+    return hermite * np.exp(-(u**2) / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))
+
+
+def _effective_sigma(sigma, method, offset, compensate):
+    """Check what all kernels have in common; the sigma of the kernel before pixels are added."""
+    sigma = check_sigma(sigma)
+    if method not in METHODS:
+        raise ValueError(f"`method` must be one of {METHODS}. Received: method={method!r}.")
+    if offset not in (0, 0.5):
+        raise ValueError(f"`offset` must be 0 or 0.5. Received: offset={offset!r}.")
+    if offset and method == "discrete" and sigma < 0.5:
+        raise ValueError(
+            "`sigma` must be at least 0.5 for method='discrete' half way between samples. "
+            f"Received: sigma={sigma}, offset={offset}."
+        )
+    if not compensate:
+        return sigma
+    if not method.startswith("integrated"):
+        raise ValueError(
+            "`compensate` must be False unless method is 'integrated' or 'integrated_derivative'. "
+            f"Received: compensate={compensate!r}, method={method!r}."
+        )
+    variance = sigma**2 - PIXEL_VARIANCE
+    if variance < 1e-6:
+        raise ValueError(
+            "`sigma` must be greater than 0.2887 (sigma**2 > 1/12) if `compensate` is True. "
+            f"Received: sigma={sigma}."
+        )
+    return math.sqrt(variance)
