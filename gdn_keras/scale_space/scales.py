@@ -1,0 +1,74 @@
+"""Scale levels: geometric over the layers of a scale channel and over the scale channels.
+
+sigma[n][k] = ratio**(k - 1) * spacing**(n - 1) * first, for layers k = 1, 2, … and scale channels
+n = 1, 2, … (eq. sigma-geometric-multi and sigma0-multichan).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gdn_keras.scale_space._checks import check_count, check_positive, check_sigma
+
+
+class GeometricFit(NamedTuple):
+    """sigma of layer k is about sigma_0 * ratio**(k - 1)."""
+
+    sigma_0: float
+    ratio: float
+
+
+def channel_scales(
+    first: float, *, num_channels: int, spacing: float = math.sqrt(2)
+) -> tuple[float, ...]:
+    """First-layer sigma of each scale channel: first, first * spacing, first * spacing**2, …
+
+    `channel_scales(2**-1.5, num_channels=7)` is exactly 2**-1.5, 2**-1, …, 2**1.5.
+    """
+    start, step = _log2(check_sigma(first)), _log2(_check_growth("spacing", spacing))
+    num_channels = check_count("num_channels", num_channels, lowest=1)
+    return tuple(2.0 ** (start + n * step) for n in range(num_channels))
+
+
+def scale_levels(
+    channel_sigmas: Sequence[float], *, ratio: float, num_layers: int
+) -> tuple[tuple[float, ...], ...]:
+    """sigma of every scale channel and layer, as `levels[channel][layer]`."""
+    ratio = check_positive("ratio", ratio)
+    num_layers = check_count("num_layers", num_layers, lowest=1)
+    return tuple(
+        tuple(check_sigma(sigma) * ratio**k for k in range(num_layers)) for sigma in channel_sigmas
+    )
+
+
+def fit_geometric(layer_sigmas: Sequence[float]) -> GeometricFit:
+    """Geometric distribution nearest to (learned) sigmas of layers 1, 2, …
+
+    Least squares in log sigma, so that every layer counts by its relative deviation.
+    """
+    logs = np.log([check_sigma(sigma) for sigma in layer_sigmas])
+    if len(logs) < 2:
+        raise ValueError(
+            f"`layer_sigmas` must have at least two layers. Received: layer_sigmas={layer_sigmas}."
+        )
+    layers = np.arange(len(logs)) - (len(logs) - 1) / 2
+    slope = layers @ logs / (layers @ layers)
+    return GeometricFit(
+        sigma_0=float(np.exp(logs.mean() + slope * layers[0])), ratio=float(np.exp(slope))
+    )
+
+
+def _log2(value: float) -> float:
+    """log2, exact for what 2 ** (i / 12) rounds to: sqrt(2) ** 2 must not be 2.0000000000000004."""
+    exponent = math.log2(value)
+    nearest = round(12 * exponent) / 12
+    return nearest if 2.0**nearest == value else exponent
+
+
+def _check_growth(name: str, value: float) -> float:
+    value = check_positive(name, value)
+    if value <= 1:
+        raise ValueError(f"`{name}` must be greater than 1. Received: {name}={value!r}.")
+    return value
