@@ -1,0 +1,289 @@
+"""The recipes against the paper's tables, whose rows are typed here as the paper prints them."""
+
+import dataclasses
+import math
+from itertools import pairwise
+
+import pytest
+
+from gdn_keras.config import GaussDerNetConfig
+from training.recipes import RECIPES, TRAIN_SIZES, Recipe, derived, get, trained
+
+ROOT = math.sqrt(2)
+SEVEN = (1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT, 2, 2 * ROOT)
+SIX = SEVEN[:-1]
+ALL = pytest.mark.parametrize("recipe", list(RECIPES.values()), ids=list(RECIPES))
+
+# Table 1, columns: rescaled Fashion-MNIST, rescaled CIFAR-10, STIR
+TABLE_1 = {
+    "Number of scale channels": (7, 6, 6),
+    "Initial scale value range": ((ROOT**-3, 2 * ROOT), (ROOT**-3, 2), (ROOT**-3, 2)),
+    "Relative scale ratio": (1.28, 1.45, 1.45),
+    "Number of layers": (6, 6, 6),
+    "Intermediate feature channels": (
+        (32, 48, 64, 96, 128),
+        (64, 96, 128, 160, 192),
+        (32, 48, 64, 96, 128),
+    ),
+    "Spatial selection method": ("centre", "centre", "max"),
+    "Number of network parameters": (146_000, 430_000, 146_000),
+    "Input image size": ((72, 72), (64, 64), (64, 64)),
+}
+# Table 2, same columns
+TABLE_2 = {
+    "Initial learning rate": (0.01, 0.01, 0.01),
+    "Batch size": (32, 30, 32),
+    "Number of training epochs": (32, 60, 24),
+    "Weight decay": (0.05, 0.025, 0.025),
+}
+# one network per column of Tables 1 and 2, at its full number of scale channels
+COLUMNS = ("fashion_avg_2jet", "cifar_avg_2jet", "stir_aerial_mid_drop")
+
+# Tables 9 and 10 (appendix A.1): network, relative scale ratio, initial scale values
+TABLE_9 = [
+    ("fashion_single_2jet_s0p50", 1.47, (1 / 2,)),
+    ("fashion_max_2jet_s0p50", 1.47, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT)),
+    ("fashion_avg_2jet_s0p50", 1.47, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT)),
+    ("fashion_single_2jet_s0p71", 1.37, (1 / ROOT,)),
+    ("fashion_max_2jet_s0p71", 1.37, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT, 2)),
+    ("fashion_avg_2jet_s0p71", 1.37, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT, 2)),
+    ("fashion_single_2jet", 1.28, (1,)),
+    ("fashion_max_2jet", 1.28, SEVEN),
+    ("fashion_avg_2jet", 1.28, SEVEN),
+]
+TABLE_10 = [
+    ("cifar_single_2jet_s0p50", 1.67, (1 / 2,)),
+    ("cifar_max_2jet_s0p50", 1.67, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1)),
+    ("cifar_avg_2jet_s0p50", 1.67, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1)),
+    ("cifar_single_2jet_s0p71", 1.56, (1 / ROOT,)),
+    ("cifar_max_2jet_s0p71", 1.56, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT)),
+    ("cifar_avg_2jet_s0p71", 1.56, (1 / 4, 1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT)),
+    ("cifar_single_2jet", 1.45, (1,)),
+    ("cifar_max_2jet", 1.45, SIX),
+    ("cifar_avg_2jet", 1.45, SIX),
+]
+# rows of Tables 5 and 6 (and of 7 and 8) -> the method that belongs to the words
+KERNELS = {
+    "Discrete Gaussian + central differences": "discrete",
+    "Sampled Gaussian derivatives": "sampled_derivative",
+    "Integrated Gaussian derivatives": "integrated_derivative",
+    "Sampled Gaussian + central differences": "sampled",
+    "Normalised sampled Gaussian + central differences": "normalised",
+    "Integrated Gaussian + central differences": "integrated",
+}
+TABLES_5_AND_6 = {"s0p50": 1 / 2, "s0p71": 1 / ROOT, "s1p00": 1}  # columns
+RATIOS = {"fashion28": (1.47, 1.37, 1.28), "cifar32": (1.67, 1.56, 1.45)}
+TABLES_7_AND_8 = [  # rows: kernel, batch normalisation in the final layer
+    ("Sampled Gaussian derivatives", "bn"),
+    ("Integrated Gaussian derivatives", "bn"),
+    ("Sampled Gaussian derivatives", "nobn"),
+    ("Integrated Gaussian derivatives", "nobn"),
+    ("Sampled Gaussian + central differences", "bn"),
+    ("Integrated Gaussian + central differences", "bn"),
+    ("Sampled Gaussian + central differences", "nobn"),
+    ("Integrated Gaussian + central differences", "nobn"),
+]
+# section: network, scale pooling, jet order, q, cutout, spatial selection
+SECTIONS = [
+    ("6.1", "fashion_single_2jet", None, 2, 0.0, None, "centre"),
+    ("6.1", "fashion_max_2jet", "max", 2, 0.2, None, "centre"),
+    ("6.1", "fashion_avg_2jet", "average", 2, 0.0, None, "centre"),
+    ("6.2", "fashion_translated_max_2jet", "max", 2, 0.2, None, "max"),
+    ("6.2", "fashion_translated_avg_2jet", "average", 2, 0.2, None, "max"),
+    ("6.3", "cifar_single_2jet", None, 2, 0.0, None, "centre"),
+    ("6.3", "cifar_max_2jet", "max", 2, 0.3, None, "centre"),
+    ("6.3", "cifar_avg_2jet", "average", 2, 0.3, None, "centre"),
+    ("7.1", "fashion_max_2jet_nodrop", "max", 2, 0.0, None, "centre"),
+    ("7.1", "fashion_avg_2jet_drop", "average", 2, 0.2, None, "centre"),
+    ("7.1", "cifar_max_2jet_nodrop", "max", 2, 0.0, None, "centre"),
+    ("7.1", "cifar_avg_2jet_nodrop", "average", 2, 0.0, None, "centre"),
+    ("7.1", "cifar_max_2jet_cutout", "max", 2, 0.0, 16, "centre"),
+    ("7.1", "cifar_avg_2jet_cutout", "average", 2, 0.0, 16, "centre"),
+    ("7.2", "fashion_avg_3jet", "average", 3, 0.2, None, "centre"),
+    ("7.2", "cifar_avg_3jet", "average", 3, 0.3, None, "centre"),
+    ("7.3", "fashion_lse_2jet", "logsumexp", 2, 0.2, None, "centre"),
+    ("7.3", "cifar_lse_2jet", "logsumexp", 2, 0.3, None, "centre"),
+]
+STIR = {  # dataset: classes, image channels, section
+    "sign": (16, 3, "6.4"),
+    "aerial": (9, 3, "6.4"),
+    "emoji": (36, 1, None),
+    "gtsrb": (8, 3, None),
+}
+
+
+def pairs(config: GaussDerNetConfig) -> int:
+    """Pairs of an input and an output feature channel, over all layers."""
+    return sum(a * b for a, b in pairwise((config.input_channels, *config.layer_widths)))
+
+
+@pytest.mark.parametrize("column, name", list(enumerate(COLUMNS)))
+def test_tables_1_and_2(column, name):
+    recipe, config = get(name), get(name).config
+    row = {words: values[column] for words, values in (TABLE_1 | TABLE_2).items()}
+    assert len(config.channel_sigmas) == row["Number of scale channels"]
+    ends = config.channel_sigmas[0], config.channel_sigmas[-1]
+    assert ends == pytest.approx(row["Initial scale value range"])
+    assert config.sigma_ratio == row["Relative scale ratio"]
+    assert config.num_layers == row["Number of layers"]
+    assert config.widths == row["Intermediate feature channels"]
+    assert config.spatial_selection == row["Spatial selection method"]
+    assert round(6 * pairs(config), -3) == row["Number of network parameters"]
+    assert config.input_size == row["Input image size"]
+    assert recipe.learning_rate == row["Initial learning rate"]
+    assert recipe.final_learning_rate == 1e-5
+    assert recipe.batch_size == row["Batch size"]
+    assert recipe.epochs == row["Number of training epochs"]
+    assert recipe.weight_decay == row["Weight decay"]
+
+
+def test_parameter_counts_of_the_paper():
+    for name, count in (("fashion_avg_2jet", 146_112), ("cifar_avg_2jet", 430_464)):
+        assert 6 * pairs(get(name).config) == count
+
+
+@pytest.mark.parametrize("name, ratio, sigmas", TABLE_9 + TABLE_10)
+def test_tables_9_and_10(name, ratio, sigmas):
+    config = get(name).config
+    assert config.sigma_ratio == ratio
+    assert config.channel_sigmas == pytest.approx(sigmas)
+    if "_single_" not in name:
+        pooling = "max" if "_max_" in name else "average"
+        assert config.scale_pooling == pooling
+        transfer = get(f"{name}_transfer")
+        assert transfer.config == config.replace(scale_dropout=0.0)
+        source = get(transfer.transfer_from)
+        assert source.transfer_from is None
+        assert source.config.channel_sigmas[0] in config.channel_sigmas
+        assert source.config.sigma_ratio == ratio
+        assert source.config.widths == config.widths
+        assert (transfer.dataset, transfer.paper_section) == (source.dataset, "A.1")
+
+
+@pytest.mark.parametrize("family, side", [("fashion28", 28), ("cifar32", 32)])
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_tables_5_and_6(family, side, kernel):
+    columns = zip(TABLES_5_AND_6.items(), RATIOS[family], strict=True)
+    for (tag, sigma), ratio in columns:
+        recipe = get(f"{family}_{KERNELS[kernel]}_{tag}")
+        config = recipe.config
+        assert config.method == KERNELS[kernel]
+        assert config.channel_sigmas == pytest.approx((sigma,))
+        assert config.sigma_ratio == ratio
+        assert config.input_size == (side, side)
+        assert (config.spatial_selection, config.learned_sigmas) == ("centre", False)
+        assert (recipe.paper_section, recipe.sigma_learning_rate) == ("7.4", None)
+
+
+@pytest.mark.parametrize("family, side, ratio", [("fashion28", 28, 1.28), ("cifar32", 32, 1.4)])
+@pytest.mark.parametrize("kernel, norm", TABLES_7_AND_8)
+def test_tables_7_and_8(family, side, ratio, kernel, norm):
+    for column, rate in (("lr1e-4", 0.0001), ("lr1e-3", 0.001), ("lr1e-2", 0.01)):
+        recipe = get(f"{family}_learned_{KERNELS[kernel]}_{norm}_{column}")
+        config = recipe.config
+        starred = (family, kernel, norm, rate) == (
+            "cifar32",
+            "Integrated Gaussian derivatives",
+            "nobn",
+            0.01,
+        )
+        assert config.method == KERNELS[kernel]
+        assert config.learned_sigmas
+        assert config.final_batch_norm == (norm == "bn")
+        assert config.channel_sigmas == (1.0,)
+        assert config.sigma_ratio == (1.48 if starred else ratio)
+        assert recipe.fixed_last_sigma == starred
+        assert config.input_size == (side, side)
+        assert recipe.sigma_learning_rate == rate
+        assert recipe.sigma_weight_decay == 0.025
+        assert recipe.paper_section == "7.5"
+        low, high = config.sigma_range
+        assert low < 0.206  # the smallest sigma of a first layer that the paper reports
+        assert max(config.layer_sigmas(1.0)) < high
+
+
+@pytest.mark.parametrize("section, name, pooling, jet, dropout, cutout, selection", SECTIONS)
+def test_networks_of_sections_6_and_7(section, name, pooling, jet, dropout, cutout, selection):
+    recipe, config = get(name), get(name).config
+    assert recipe.paper_section == section
+    assert (config.jet_order, config.scale_dropout) == (jet, dropout)
+    assert (recipe.cutout, config.spatial_selection) == (cutout, selection)
+    if pooling is None:
+        assert config.channel_sigmas == (1.0,)
+    else:
+        assert config.scale_pooling == pooling
+        expected = SIX if name.startswith("cifar") else SEVEN
+        assert config.channel_sigmas == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dataset", list(STIR))
+@pytest.mark.parametrize(
+    "sizes, first, last", [("small", 17, 32), ("mid", 33, 48), ("large", 49, 64)]
+)
+@pytest.mark.parametrize("variant, dropout", [("drop", 0.3), ("nodrop", 0.0)])
+def test_stir(dataset, sizes, first, last, variant, dropout):
+    recipe = get(f"stir_{dataset}_{sizes}_{variant}")
+    classes, channels, section = STIR[dataset]
+    assert (recipe.config.num_classes, recipe.config.input_channels) == (classes, channels)
+    assert recipe.config.scale_dropout == dropout
+    assert recipe.config.scale_pooling == "average"
+    assert recipe.config.channel_sigmas == pytest.approx(SIX)
+    assert recipe.dataset == f"stir_{dataset}"
+    assert TRAIN_SIZES[recipe.train_sizes] == (first, last)
+    assert recipe.paper_section == section
+
+
+@ALL
+def test_section_5(recipe):
+    """Splits, padding and augmentation follow the data, and the rest its column of Table 2."""
+    config = recipe.config
+    column = ["fashion", "cifar", "stir"].index(recipe.name.split("_")[0].rstrip("2380"))
+    table_2 = {words: values[column] for words, values in TABLE_2.items()}
+    assert config.padding == ("zero", "reflect", "reflect")[column]
+    assert recipe.train_split == ("train+validation", "train+validation", "train")[column]
+    assert recipe.flip == (True, True, False)[column]
+    assert recipe.colour_jitter == (None, (0.2, 0.2, 0.2, 0.05), None)[column]
+    assert recipe.learning_rate == table_2["Initial learning rate"]
+    assert recipe.batch_size == table_2["Batch size"]
+    assert recipe.weight_decay == table_2["Weight decay"]
+    epochs = table_2["Number of training epochs"]
+    assert recipe.epochs == (0 if recipe.transfer_from else epochs)
+    assert (recipe.train_sizes is None) == (column != 2)
+    assert (recipe.sigma_learning_rate is None) == (not config.learned_sigmas)
+    assert len(config.class_names) == (0 if column == 2 else 10)
+    assert config.sampling_density is None
+    assert config.widths == TABLE_1["Intermediate feature channels"][column]
+
+
+@ALL
+def test_every_recipe_is_a_valid_config_under_its_own_name(recipe):
+    assert isinstance(recipe, Recipe)
+    assert get(recipe.name) is recipe
+    assert GaussDerNetConfig.from_json(recipe.config.to_json()) == recipe.config
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.epochs = 1
+
+
+def test_counts():
+    in_paper = [recipe for recipe in trained() if recipe.paper_section is not None]
+    assert len(in_paper) == 126
+    assert len(derived()) == 12
+    extra = {recipe.group for recipe in trained()} - {recipe.group for recipe in in_paper}
+    assert extra == {"stir_emoji", "stir_gtsrb"}
+    assert len(trained()) == 126 + 2 * 6
+    assert len(RECIPES) == len(trained()) + len(derived())  # names are unique
+    # every recipe of the paper occurs in one of the tables above
+    typed = {row[0] for row in TABLE_9 + TABLE_10} | {row[1] for row in SECTIONS}
+    assert len(typed) == 7 + 6 + 2 + 9 + 6
+    assert len(typed) + 12 + 2 * len(KERNELS) * 3 + 2 * len(TABLES_7_AND_8) * 3 == 126
+    no_two_alike = {
+        dataclasses.replace(recipe, name="", group="", paper_section="") for recipe in trained()
+    }
+    assert len(no_two_alike) == len(trained())
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(
+        ValueError, match=r"Did you mean 'fashion_avg_2jet'.*Received: name='fashio"
+    ):
+        get("fashio_avg_2jet")
