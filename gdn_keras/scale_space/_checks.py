@@ -11,35 +11,35 @@ SIGMA_RANGE = (1e-3, 1e4)
 
 def check_sigma(sigma: float) -> float:
     low, high = SIGMA_RANGE
-    is_number = isinstance(sigma, numbers.Real) and not isinstance(sigma, bool)
-    if not is_number or not low <= sigma <= high:
-        raise ValueError(
-            f"`sigma` must be a positive number of pixels, from {low:g} to {high:g}. "
-            f"Received: sigma={sigma!r}."
-        )
-    return float(sigma)
+    expected = f"a positive number of pixels, from {low:g} to {high:g}"
+    return check_number("sigma", sigma, low=low, high=high, expected=expected)
 
 
-def check_order(order: int, *, lowest: int = 0) -> int:
-    is_integer = isinstance(order, numbers.Integral) and not isinstance(order, bool)
-    if not is_integer or not lowest <= order <= MAX_ORDER:
-        raise ValueError(
-            f"`order` must be an integer from {lowest} to {MAX_ORDER}. Received: order={order!r}."
-        )
-    return int(order)
-
-
-def check_positive(name: str, value: float) -> float:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not (math.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be a positive finite number. Received: {name}={value!r}.")
+def check_number(
+    name: str,
+    value: float,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    expected: str = "a finite number",
+) -> float:
+    """A real number with low <= value <= high, as a float. Bounds are inclusive."""
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_real or not math.isfinite(value) or not low <= value <= high:
+        raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}.")
     return float(value)
 
 
-def check_count(name: str, value: int, *, lowest: int) -> int:
+def check_order(order: int, *, lowest: int = 0) -> int:
+    expected = f"an integer from {lowest} to {MAX_ORDER}"
+    return check_integer("order", order, low=lowest, high=MAX_ORDER, expected=expected)
+
+
+def check_integer(
+    name: str, value: int, *, low: int, high: float = math.inf, expected: str | None = None
+) -> int:
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not is_integer or value < lowest:
-        raise ValueError(
-            f"`{name}` must be an integer of at least {lowest}. Received: {name}={value!r}."
-        )
+    if not is_integer or not low <= value <= high:
+        expected = expected or f"an integer of at least {low}"
+        raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}.")
     return int(value)

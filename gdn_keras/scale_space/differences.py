@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_order, check_sigma
+from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 
 _MASKS = (
     (1.0,),
@@ -61,12 +61,7 @@ def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
     smallest jet with that term: 1 up to second order, 2 for third order.
     """
     smallest = 2 if term.order == 3 else 1
-    radius = smallest if radius is None else radius
-    if radius < smallest:
-        raise ValueError(
-            f"`radius` must be at least {smallest} for the term {term.name!r}. "
-            f"Received: radius={radius}."
-        )
+    radius = smallest if radius is None else check_integer("radius", radius, low=smallest)
     along_y, along_x = (_padded(difference_mask(k), radius) for k in (term.y, term.x))
     return np.outer(along_y, along_x) + 0.0  # no -0.0
 
@@ -88,9 +83,7 @@ def scale_normalisation(sigma: float, order: int, *, gamma: float = 1.0) -> floa
     With gamma = 1 the normalised derivatives of an image and of its enlarged copy agree at
     matching scales, which is what makes the network scale covariant.
     """
-    check_sigma(sigma)
-    check_order(order)
-    return float(sigma) ** (gamma * order)
+    return check_sigma(sigma) ** (check_number("gamma", gamma) * check_order(order))
 
 
 def directional_weights(order: int, angle: float) -> np.ndarray:
@@ -101,6 +94,7 @@ def directional_weights(order: int, angle: float) -> np.ndarray:
     factors: cos, sin; cos**2, 2 cos sin, sin**2; … (eq. 1st-order-dir-der, 2nd-order-dir-der).
     """
     check_order(order, lowest=1)
+    angle = check_number("angle", angle)
     cos, sin = math.cos(angle), math.sin(angle)
     return np.array([math.comb(order, y) * cos ** (order - y) * sin**y for y in range(order + 1)])
 

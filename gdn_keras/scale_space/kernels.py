@@ -21,7 +21,7 @@ import math
 import numpy as np
 from scipy.special import ive, ndtr
 
-from gdn_keras.scale_space._checks import check_count, check_order, check_sigma
+from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 from gdn_keras.scale_space.differences import difference_mask
 
 HYBRID_METHODS = ("discrete", "sampled", "normalised", "integrated")
@@ -100,7 +100,7 @@ def derivative_kernel(
     if radius is None:
         radius = _truncation_radius(sigma, order, method, truncation, offset)
         return np.convolve(_infinite_kernel(sigma, order, method, radius, offset), mask)
-    radius = check_count("radius", radius, lowest=1 if offset else 0)
+    radius = check_integer("radius", radius, low=1 if offset else 0)
     support = radius + len(mask) // 2
     return np.convolve(_infinite_kernel(sigma, order, method, support, offset), mask, mode="valid")
 
@@ -126,10 +126,8 @@ def truncation_radius(
 
 
 def _truncation_radius(sigma, order, method, truncation, offset):
-    if not 0 < truncation < 1:
-        raise ValueError(
-            f"`truncation` must be between 0 and 1, exclusive. Received: truncation={truncation!r}."
-        )
+    expected = "between 1e-30 and 1, not 1 itself"
+    check_number("truncation", truncation, low=1e-30, high=math.nextafter(1, 0), expected=expected)
     support = math.ceil(40 * sigma) + 40  # beyond it everything underflows
     orders = range(order + 1) if method in DERIVATIVE_METHODS else (0,)
     radii = []
@@ -168,8 +166,8 @@ def _gaussian(x, sigma, order):
     u = x / sigma
     if order == -1:
         return ndtr(-u)
-    hermite = (1.0, u, u**2 - 1, u**3 - 3 * u)[order]
-    return hermite * np.exp(-(u**2) / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))
+    hermite = (1.0, u, u * u - 1, u * (u * u - 3))[order]  # products are exactly even or odd
+    return hermite * np.exp(-u * u / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))
 
 
 def _effective_sigma(sigma, method, offset, compensate):

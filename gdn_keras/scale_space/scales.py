@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_count, check_positive, check_sigma
+from gdn_keras.scale_space._checks import check_integer, check_number, check_sigma
 
 
 class GeometricFit(NamedTuple):
@@ -27,8 +27,8 @@ def channel_scales(
 
     `channel_scales(2**-1.5, num_channels=7)` is exactly 2**-1.5, 2**-1, …, 2**1.5.
     """
-    start, step = _log2(check_sigma(first)), _log2(_check_growth("spacing", spacing))
-    num_channels = check_count("num_channels", num_channels, lowest=1)
+    start, step = _log2(check_sigma(first)), _log2(_check_factor("spacing", spacing))
+    num_channels = check_integer("num_channels", num_channels, low=1)
     return tuple(2.0 ** (start + n * step) for n in range(num_channels))
 
 
@@ -36,8 +36,8 @@ def scale_levels(
     channel_sigmas: Sequence[float], *, ratio: float, num_layers: int
 ) -> tuple[tuple[float, ...], ...]:
     """sigma of every scale channel and layer, as `levels[channel][layer]`."""
-    ratio = check_positive("ratio", ratio)
-    num_layers = check_count("num_layers", num_layers, lowest=1)
+    ratio = _check_factor("ratio", ratio)
+    num_layers = check_integer("num_layers", num_layers, low=1)
     return tuple(
         tuple(check_sigma(sigma) * ratio**k for k in range(num_layers)) for sigma in channel_sigmas
     )
@@ -67,8 +67,6 @@ def _log2(value: float) -> float:
     return nearest if 2.0**nearest == value else exponent
 
 
-def _check_growth(name: str, value: float) -> float:
-    value = check_positive(name, value)
-    if value <= 1:
-        raise ValueError(f"`{name}` must be greater than 1. Received: {name}={value!r}.")
-    return value
+def _check_factor(name: str, value: float) -> float:
+    low = math.nextafter(1.0, 2.0)
+    return check_number(name, value, low=low, expected="a finite number greater than 1")
