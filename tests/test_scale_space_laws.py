@@ -90,6 +90,18 @@ def test_half_way_discrete_gaussian_at_its_smallest_scale_is_the_mean_of_two():
     np.testing.assert_array_equal(smoothing_kernel(0.5, offset=0.5, radius=2), [0, 0.5, 0.5, 0])
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_are_finite_at_the_ends_of_the_allowed_range(method, order):
+    for sigma in (0.001, 0.01, 2000.0, 10000.0):
+        assert np.isfinite(derivative_kernel(sigma, order, method=method)).all()
+        if method not in HYBRID_METHODS or (order == 0 and (method != "discrete" or sigma > 0.5)):
+            assert np.isfinite(derivative_kernel(sigma, order, method=method, offset=0.5)).all()
+    np.testing.assert_allclose(
+        smoothing_kernel(0.001, method="normalised", offset=0.5, radius=2), [0, 0.5, 0.5, 0]
+    )
+
+
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 50.0])
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "discrete"])
 def test_half_way_kernels_of_the_other_methods(method, sigma):

@@ -151,10 +151,14 @@ def _infinite_kernel(sigma, order, method, radius, offset):
             kernel = ive(np.arange(-radius, radius + 1.0), sigma**2 - 0.25)
             return (kernel[1:] + kernel[:-1]) / 2
         return ive(positions, sigma**2)
-    if method in ("sampled", "normalised", "sampled_derivative"):
-        kernel = _gaussian(positions, sigma, order if method == "sampled_derivative" else 0)
-        return kernel / kernel.sum() if method == "normalised" else kernel
-    order = order if method == "integrated_derivative" else 0
+    if method == "normalised":
+        exponents = -((positions / sigma) ** 2) / 2
+        kernel = np.exp(exponents - exponents.max())  # half way, all would underflow at tiny sigma
+        return kernel / kernel.sum()
+    if method in HYBRID_METHODS:
+        order = 0  # the differences follow
+    if method in ("sampled", "sampled_derivative"):
+        return _gaussian(positions, sigma, order)
     if order == 0:
         positions = np.abs(positions)  # differences of small tails, not of numbers close to one
     lower, upper = (_gaussian(positions + side, sigma, order - 1) for side in (-0.5, 0.5))
