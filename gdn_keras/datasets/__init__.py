@@ -1,0 +1,11 @@
+"""The paper's data sets: Fashion-MNIST, CIFAR-10, their rescaled versions, and STIR."""
+
+from gdn_keras.datasets.arrays import Arrays as Arrays
+from gdn_keras.datasets.batches import TrainingBatches as TrainingBatches
+from gdn_keras.datasets.batches import as_dataset as as_dataset
+from gdn_keras.datasets.batches import training_batches as training_batches
+from gdn_keras.datasets.rescaled import NAMES as NAMES
+from gdn_keras.datasets.rescaled import SIZE_FACTORS as SIZE_FACTORS
+from gdn_keras.datasets.rescaled import load_arrays as load_arrays
+from gdn_keras.datasets.resize import imresize as imresize
+from gdn_keras.datasets.resize import rescale as rescale

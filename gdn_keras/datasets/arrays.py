@@ -1,0 +1,53 @@
+"""What every loader returns: images with labels, in memory."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A labelled set of images. Checked when it is made, so nobody has to check it again."""
+
+    images: np.ndarray  # uint8 (n, h, w, c), 0...255
+    labels: np.ndarray  # int64 (n,)
+    class_names: tuple[str, ...]
+    object_sizes: np.ndarray | None = None  # int64 (n,), STIR only: side of the object in pixels
+
+    def __post_init__(self):
+        images, labels = self.images, self.labels
+        if images.dtype != np.uint8 or images.ndim != 4:
+            raise ValueError(
+                "`images` must be uint8 (n, h, w, c). "
+                f"Received: dtype {images.dtype}, shape {images.shape}."
+            )
+        for name in ("labels", "object_sizes"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != (len(images),) or values.dtype.kind not in "ui":
+                raise ValueError(
+                    f"`{name}` must be {len(images)} integers, one per image. "
+                    f"Received: dtype {values.dtype}, shape {values.shape}."
+                )
+            object.__setattr__(self, name, values.astype(np.int64))
+        outside = (labels < 0) | (labels >= len(self.class_names))
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise ValueError(
+                f"`labels` must be in 0...{len(self.class_names) - 1}. "
+                f"Received: label {labels[first]} of image {first}."
+            )
+        object.__setattr__(self, "class_names", tuple(self.class_names))
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def select(self, index) -> "Arrays":
+        """The images at `index`: a slice, a boolean mask or an array of positions."""
+        return replace(
+            self,
+            images=self.images[index],
+            labels=self.labels[index],
+            object_sizes=None if self.object_sizes is None else self.object_sizes[index],
+        )

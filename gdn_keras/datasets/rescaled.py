@@ -1,0 +1,177 @@
+"""Fashion-MNIST, CIFAR-10 and their rescaled versions as arrays, by name.
+
+Splits, as in the paper: Fashion 50,000 / 10,000 / 10,000, CIFAR 40,000 / 10,000 / 10,000.
+The validation set is the last 10,000 images of the original training set, in the original order
+(CIFAR: data_batch_5); "train+validation" is the original training set.
+"""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdn_keras.datasets import download, raw
+from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.resize import object_size, rescale
+
+# 2 ** (n / 4) and not (2 ** 0.25) ** n, so that 1/2, 1 and 2 are exact.
+SIZE_FACTORS: tuple[float, ...] = tuple(2 ** (n / 4) for n in range(-4, 5))
+SPLITS = ("train", "validation", "train+validation", "test")
+BORDER = 4  # a translated object stays this many pixels away from the border
+_TRANSLATION_KEYS = {"train": 1, "test": 2}
+_VALIDATION = 10_000
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """How a rescaled data set is made from a regular one."""
+
+    source: str
+    canvas: int
+    extension: str
+    translated: bool = False
+
+
+RESCALINGS = {
+    "rescaled_fashion_mnist": Rescaling("fashion_mnist", 72, "zero"),
+    "rescaled_fashion_mnist_translated": Rescaling("fashion_mnist", 72, "zero", translated=True),
+    "rescaled_cifar10": Rescaling("cifar10", 64, "mirror"),
+}
+REGULAR = {"fashion_mnist": raw.FASHION_CLASSES, "cifar10": raw.CIFAR_CLASSES}
+NAMES = (*REGULAR, *RESCALINGS)
+
+
+def load_arrays(
+    name: str,
+    *,
+    split: str,
+    size_factor: float = 1.0,
+    data_dir: str | os.PathLike | None = None,
+    limit: int | None = None,
+    mode: str = "centred",
+) -> Arrays:
+    """Load one split of a data set, at one size factor, into memory.
+
+    >>> test = load_arrays("rescaled_cifar10", split="test", size_factor=2)
+    >>> test.images.shape
+    (10000, 64, 64, 3)
+
+    Args:
+        name: "fashion_mnist" (28x28x1), "cifar10" (32x32x3), "rescaled_fashion_mnist" and
+            "rescaled_fashion_mnist_translated" (72x72x1) or "rescaled_cifar10" (64x64x3).
+        split: "train", "validation", "train+validation" or "test".
+        size_factor: one of `SIZE_FACTORS`, exactly or to three decimals. 1 for regular sets.
+        data_dir: folder with the standard files. Default: the environment variable
+            GDN_KERAS_DATA, and if it is not set, a download with tensorflow-datasets.
+        limit: only the first `limit` images of the split.
+        mode: "centred" or "matlab", see `rescale`.
+    """
+    factor = check_size_factor(size_factor)
+    source = source_of(name)
+    if source == name and factor != 1:
+        raise ValueError(
+            f"`size_factor` must be 1 for the regular set {name!r}. Received: {size_factor}."
+        )
+    arrays, first = load_regular(source, split=split, data_dir=data_dir, limit=limit)
+    if source == name:
+        return arrays
+    part = "test" if split == "test" else "train"
+    return rescale_like(
+        name,
+        arrays,
+        size_factor=factor,
+        mode=mode,
+        part=part,
+        indices=np.arange(first, first + len(arrays)),
+    )
+
+
+def load_regular(
+    name: str, *, split: str, data_dir: str | os.PathLike | None, limit: int | None
+) -> tuple[Arrays, int]:
+    """A split of a regular set, and the position of its first image in the original file(s)."""
+    if split not in SPLITS:
+        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
+    if limit is not None and limit < 1:
+        raise ValueError(f"`limit` must be at least 1. Received: limit={limit}.")
+    folder = raw.data_folder(data_dir)
+    part = "test" if split == "test" else "train"
+    if name == "fashion_mnist":
+        names = raw.FASHION_FILES[part]
+        paths = raw.find(folder, raw.FASHION_FOLDER, names) if folder else download.fashion(names)
+        images, labels = raw.read_fashion(paths)
+    else:
+        names = raw.CIFAR_FILES[part]
+        if part == "train":
+            names = {"train": names[:4], "validation": names[4:]}.get(split, names)
+        if limit is not None:
+            names = names[: -(-limit // raw.CIFAR_BATCH)]
+        paths = raw.find(folder, raw.CIFAR_FOLDER, names) if folder else download.cifar(names)
+        images, labels = raw.read_cifar(paths)
+    first = 0
+    if name == "fashion_mnist" and split in ("train", "validation"):
+        border = max(len(images) - _VALIDATION, 0)
+        first = border if split == "validation" else 0
+        images, labels = (
+            (x[border:] if split == "validation" else x[:border]) for x in (images, labels)
+        )
+    elif name == "cifar10" and split == "validation":
+        first = 4 * raw.CIFAR_BATCH
+    return Arrays(images[:limit], labels[:limit], REGULAR[name]), first
+
+
+def rescale_like(
+    name: str, arrays: Arrays, *, size_factor: float, mode: str, part: str, indices: np.ndarray
+) -> Arrays:
+    """Make images of the rescaled set `name` from regular ones.
+
+    `part` ("train" or "test") and `indices` say which images of the original files these are;
+    the position of a translated object depends on nothing else.
+    """
+    how = RESCALINGS[name]
+    corners = None
+    if how.translated:
+        size = object_size(
+            arrays.images.shape[1], size_factor=size_factor, canvas=how.canvas, mode=mode
+        )
+        corners = translations(indices, part=part, room=how.canvas - size)
+    images = rescale(
+        arrays.images,
+        size_factor=size_factor,
+        canvas=how.canvas,
+        extension=how.extension,
+        mode=mode,
+        corners=corners,
+    )
+    return Arrays(images, arrays.labels, arrays.class_names)
+
+
+def translations(indices: np.ndarray, *, part: str, room: int) -> np.ndarray:
+    """Row and column of the top left pixel of translated objects, the same for everyone.
+
+    Two fixed random fractions belong to each image of the original files, so an object keeps its
+    relative position at every size factor. They are made from the raw output of a counter-based
+    generator: unlike numpy's distributions, that never changes between versions.
+    """
+    stream = np.random.Philox(key=_TRANSLATION_KEYS[part])
+    words = stream.random_raw(2 * (int(np.max(indices)) + 1)).reshape(-1, 2)[indices]
+    fractions = (words >> np.uint64(11)) * 2.0**-53
+    return BORDER + np.floor(fractions * (room - 2 * BORDER + 1)).astype(int)
+
+
+def source_of(name: str) -> str:
+    """The regular set behind a name; the name itself for a regular set."""
+    if name not in NAMES:
+        raise ValueError(f"`name` must be one of {NAMES}. Received: name={name!r}.")
+    return RESCALINGS[name].source if name in RESCALINGS else name
+
+
+def check_size_factor(size_factor: float) -> float:
+    """The exact 2^(n/4), n = -4...4, for a number that agrees with it to three decimals."""
+    for exact in SIZE_FACTORS:
+        if abs(size_factor - exact) <= 5e-4:
+            return exact
+    raise ValueError(
+        "`size_factor` must be 2^(n/4) with n = -4...4: "
+        f"{', '.join(f'{s:.3f}' for s in SIZE_FACTORS)}. Received: size_factor={size_factor}."
+    )
