@@ -1,3 +1,9 @@
-"""Gaussian derivative networks for Keras 3."""
+"""Gaussian derivative networks for Keras 3: image classifiers that are scale-covariant."""
 
+from gdn_keras.config import GaussDerNetConfig as GaussDerNetConfig
+from gdn_keras.model import GaussDerNet as GaussDerNet
+from gdn_keras.model import adapt as adapt
+from gdn_keras.model import at_scale as at_scale
+from gdn_keras.model import build_model as build_model
+from gdn_keras.model import fold as fold
 from gdn_keras.version import __version__ as __version__

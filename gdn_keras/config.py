@@ -1,0 +1,202 @@
+"""One frozen dataclass describes a network completely; as JSON it is the zoo's `config.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS
+
+FORMAT_VERSION = 1
+POOLINGS = ("max", "average", "logsumexp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussDerNetConfig:
+    """A Gaussian derivative network: what is computed, and on which grid.
+
+    Example:
+
+    >>> config = GaussDerNetConfig(
+    ...     input_size=(72, 72), input_channels=1, num_classes=10,
+    ...     channel_sigmas=(0.5, 1.0, 2.0), sigma_ratio=1.28, widths=(32, 48, 64, 96, 128),
+    ... )
+    >>> GaussDerNetConfig.from_json(config.to_json()) == config
+    True
+    """
+
+    # --- what the network is: these fields and the weights define the function ---
+    input_size: tuple[int, int]  # height, width in pixels
+    input_channels: int
+    num_classes: int
+    channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
+    sigma_ratio: float  # sigma of layer k+1 over sigma of layer k
+    widths: tuple[int, ...]  # feature channels of every layer but the last
+    jet_order: int = 2  # highest derivative order: 2 or 3
+    zero_order: bool = False  # also a zero-order term in the layers after the first
+    method: str = "discrete"  # discretisation of the Gaussian derivatives
+    compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
+    truncation: float = 0.005  # share of a 1-D kernel that may be cut off
+    padding: str = "zero"  # zero, reflect or edge
+    spatial_selection: str = "centre"  # centre or max
+    scale_pooling: str = "average"  # max, average or logsumexp
+    scale_dropout: float = 0.0  # share of scale-channel outputs dropped in training
+    final_batch_norm: bool = True
+    final_relu: bool = True
+    learned_sigmas: bool = False  # one trainable sigma per layer, common to all scale channels
+    sigma_range: tuple[float, float] = (0.25, 6.0)  # where learned sigmas (channel factor 1) stay
+    class_names: tuple[str, ...] = ()
+    # --- how it is computed: the same weights serve every density ---
+    sampling_density: float | None = (
+        None  # samples per sigma of the coarse grids; None: every pixel
+    )
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):  # JSON has lists only
+            value = getattr(self, field.name)
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+        _check(self)
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.widths) + 1
+
+    @property
+    def layer_widths(self) -> tuple[int, ...]:
+        """Output feature channels of every layer, the last one included."""
+        return (*self.widths, self.num_classes)
+
+    def layer_sigmas(self, channel_sigma: float) -> tuple[float, ...]:
+        """Sigma of every layer in the scale channel that starts at `channel_sigma`."""
+        return tuple(channel_sigma * self.sigma_ratio**k for k in range(self.num_layers))
+
+    def replace(self, **changes: Any) -> GaussDerNetConfig:
+        """A copy with some fields changed; unknown names are refused."""
+        _refuse_unknown(changes)
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format_version": FORMAT_VERSION, **dataclasses.asdict(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GaussDerNetConfig:
+        data = dict(data)
+        version = data.pop("format_version", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"`format_version` must be {FORMAT_VERSION}; a newer gdn_keras may read this "
+                f"config. Received: format_version={version!r}."
+            )
+        _refuse_unknown(data)
+        missing = [
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.default is dataclasses.MISSING and field.name not in data
+        ]
+        if missing:
+            raise ValueError(f"The config lacks {', '.join(missing)}. Received: {sorted(data)}.")
+        return cls(**data)
+
+    @classmethod
+    def from_json(cls, text: str) -> GaussDerNetConfig:
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"The config is not valid JSON: {error}.") from error
+        if not isinstance(data, dict):
+            raise ValueError(f"The config must be a JSON object. Received: {data!r:.80}.")
+        return cls.from_dict(data)
+
+
+def _refuse_unknown(data: dict[str, Any]) -> None:
+    names = [field.name for field in dataclasses.fields(GaussDerNetConfig)]
+    for key in data:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)[0]
+            raise ValueError(f"Unknown config field {key!r}. Did you mean {close!r}?")
+
+
+def _check(config: GaussDerNetConfig) -> None:
+    def expect(name: str, condition: bool, expected: str) -> None:
+        if not condition:
+            value = getattr(config, name)
+            raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}.")
+
+    def number(value) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+    def positive(value) -> bool:
+        return number(value) and 0 < value < math.inf
+
+    def count(value) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+    def all_of(value, kind) -> bool:
+        return isinstance(value, tuple) and all(kind(item) for item in value)
+
+    c = config
+    expect(
+        "input_size",
+        all_of(c.input_size, count) and len(c.input_size) == 2,
+        "two positive integers, (height, width)",
+    )
+    expect("input_channels", count(c.input_channels), "a positive integer")
+    expect("num_classes", count(c.num_classes), "a positive integer")
+    expect(
+        "channel_sigmas",
+        all_of(c.channel_sigmas, positive)
+        and len(c.channel_sigmas) > 0
+        and all(a < b for a, b in zip(c.channel_sigmas, c.channel_sigmas[1:], strict=False)),
+        "positive and strictly increasing",
+    )
+    expect("sigma_ratio", number(c.sigma_ratio) and 1 <= c.sigma_ratio < 10, "in [1, 10)")
+    expect("widths", all_of(c.widths, count) and len(c.widths) > 0, "positive integers")
+    expect("jet_order", c.jet_order in (2, 3), "2 or 3")
+    expect("method", c.method in METHODS, f"one of {METHODS}")
+    expect(
+        "truncation",
+        number(c.truncation) and 1e-12 <= c.truncation <= 0.5,
+        "a number from 1e-12 to 0.5",
+    )
+    expect("padding", c.padding in PADDINGS, f"one of {PADDINGS}")
+    expect("spatial_selection", c.spatial_selection in SELECTIONS, f"one of {SELECTIONS}")
+    expect("scale_pooling", c.scale_pooling in POOLINGS, f"one of {POOLINGS}")
+    expect("scale_dropout", number(c.scale_dropout) and 0 <= c.scale_dropout < 1, "in [0, 1)")
+    expect(
+        "sigma_range",
+        all_of(c.sigma_range, positive)
+        and len(c.sigma_range) == 2
+        and c.sigma_range[0] < c.sigma_range[1],
+        "(low, high) with 0 < low < high",
+    )
+    expect(
+        "class_names",
+        isinstance(c.class_names, tuple)
+        and all(isinstance(name, str) for name in c.class_names)
+        and len(c.class_names) in (0, c.num_classes),
+        f"empty or {c.num_classes} strings",
+    )
+    expect(
+        "sampling_density",
+        c.sampling_density is None
+        or (number(c.sampling_density) and 0.3 <= c.sampling_density < math.inf),
+        "None or at least 0.3",
+    )
+    for name in (
+        "zero_order",
+        "compensate_integration",
+        "final_batch_norm",
+        "final_relu",
+        "learned_sigmas",
+    ):
+        expect(name, isinstance(getattr(c, name), bool), "True or False")
+    if c.compensate_integration:
+        expect("method", c.method.startswith("integrated"), "an integrated one to be compensated")

@@ -1,0 +1,319 @@
+"""The jet layer: a learned linear combination of scale-normalised Gaussian derivatives."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gdn_keras.layers.learned import learned_kernel
+from gdn_keras.scale_space import (
+    HYBRID_METHODS,
+    LayerPlan,
+    Smoothing,
+    difference_mask,
+    jet_masks,
+    jet_terms,
+    plan_channel,
+    smoothing_matrix,
+)
+from gdn_keras.scale_space.plan import apply_blocks, kernel_radius, offset_of, placement
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class JetLayer(keras.layers.Layer):
+    """Learned linear combinations of the Gaussian derivatives up to order 2 or 3.
+
+    On one image, at one scale:
+
+    >>> JetLayer(8, sigma=1.0)(images)              # (batch, height, width, 8)
+
+    On one image, at several scales with the same coefficients (scale channels):
+
+    >>> JetLayer(8, sigma=(1.0, 2.0))([images, images])
+
+    Law: enlarging an image by S and multiplying sigma by S leaves the response the same, up to
+    the discretisation, which matters when sigma is well below one pixel.
+
+    Args:
+        filters: number of output channels.
+        sigma: scale in pixels; a tuple takes a list of as many tensors and returns a list.
+        jet_order: highest derivative order, 2 or 3.
+        zero_order: also a coefficient for the smoothed image itself.
+        method: discretisation, one of `gdn_keras.scale_space.METHODS`.
+        padding: "zero", "reflect" or "edge": how the image goes on outside.
+        truncation: share of the 1-D kernels that may be cut off.
+        compensate: take sigma**2 - 1/12 for integrated kernels.
+        use_bias: add one number per output channel.
+        learned_ratio: None, or the initial value of a trainable factor on every sigma.
+        ratio_range: what the trainable factor is clamped to.
+        plans: one `LayerPlan` (or its `to_list()`) per tensor; by default every pixel of the
+            input is computed. Given by `build_model`.
+    """
+
+    def __init__(
+        self,
+        filters,
+        *,
+        sigma,
+        jet_order=2,
+        zero_order=False,
+        method="discrete",
+        padding="zero",
+        truncation=0.005,
+        compensate=False,
+        use_bias=True,
+        learned_ratio=None,
+        ratio_range=(0.25, 6.0),
+        plans=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if not isinstance(filters, int) or filters < 1:
+            raise ValueError(f"`filters` must be a positive integer. Received: filters={filters}.")
+        self.filters = filters
+        self.sigma = tuple(sigma) if isinstance(sigma, (list, tuple)) else sigma
+        self.jet_order = jet_order
+        self.zero_order = zero_order
+        self.method = method
+        self.padding = padding
+        self.truncation = truncation
+        self.compensate = compensate
+        self.use_bias = use_bias
+        self.learned_ratio = learned_ratio
+        self.ratio_range = tuple(ratio_range)
+        self.plans = plans and tuple(
+            plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
+        )
+        self._smoothing = Smoothing(method, truncation, padding, compensate)
+        self._terms = jet_terms(jet_order, zero_order)
+        # 2-jets of smoothed images: one 3x3 convolution. Otherwise all derivatives are stacked.
+        self._fused = method in HYBRID_METHODS and jet_order == 2
+
+    def build(self, input_shape):
+        shapes = self._as_list(input_shape, of_shapes=True)
+        channels = {shape[-1] for shape in shapes}
+        if len(channels) != 1 or None in channels:
+            raise ValueError(
+                f"All inputs must have the same known number of channels. Received: {input_shape}."
+            )
+        self._plans = self.plans or tuple(
+            self._dense_plan(shape, sigma)
+            for shape, sigma in zip(shapes, self._sigmas(), strict=True)
+        )
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(len(self._terms), channels.pop(), self.filters),
+            initializer="he_uniform",
+            autocast=False,  # sigma is folded in before it is rounded
+        )
+        self.bias = self.use_bias and self.add_weight(
+            name="bias", shape=(self.filters,), initializer="zeros"
+        )
+        self.ratio = self.learned_ratio is not None and self.add_weight(
+            name="sigma_ratio",
+            shape=(),
+            initializer=keras.initializers.Constant(self.learned_ratio),
+            constraint=Clamp(*self.ratio_range),
+            autocast=False,
+        )
+
+    def call(self, inputs):
+        outputs = [
+            self._respond(tensor, plan)
+            for tensor, plan in zip(self._as_list(inputs), self._plans, strict=True)
+        ]
+        return outputs if isinstance(inputs, (list, tuple)) else outputs[0]
+
+    def _respond(self, image, plan):
+        image = _centre_crop(image, plan)
+        rows = self._matrices(plan.rows, plan.sigma)
+        columns = self._matrices(plan.columns, plan.sigma)
+        if self._fused:
+            smoothed = smooth(image, rows[0], columns[0])
+            response = ops.conv(smoothed, self._convolution(plan), padding="valid")
+        else:
+            response = self._stacked(image, rows, columns)
+        return response if self.bias is False else response + self.bias
+
+    def _convolution(self, plan):
+        """The 3x3 kernel sum_d C_d sigma**|d| factor_d mask_d."""
+        masks = jet_masks(2, self.zero_order).astype("float32")
+        sigma = self._factor(plan.sigma) / plan.rows.output.spacing
+        powers = ops.stack([ops.convert_to_tensor(sigma**t.order, "float32") for t in self._terms])
+        scaled = ops.convert_to_tensor(masks) * ops.reshape(powers, (-1, 1, 1))
+        kernel = ops.einsum("dyx,dio->yxio", scaled, self.kernel)
+        return ops.cast(kernel, self.compute_dtype)
+
+    def _stacked(self, image, rows, columns):
+        """Every derivative on its own, then one matrix product over all of them."""
+        along_y = {y: apply_rows(image, rows[y]) for y in {term.y for term in self._terms}}
+        stack = [apply_columns(along_y[term.y], columns[term.x]) for term in self._terms]
+        factors = np.array([term.factor for term in self._terms], "float32")
+        kernel = self.kernel * ops.convert_to_tensor(factors[:, None, None])
+        kernel = ops.reshape(kernel, (-1, self.filters))  # (term, input) as one axis
+        stack = ops.concatenate(stack, axis=-1)
+        return ops.matmul(stack, ops.cast(kernel, self.compute_dtype))
+
+    def _matrices(self, axis, sigma):
+        """Matrices of order 0 … jet_order along one axis, normalised; only order 0 if fused."""
+        if self._fused:
+            return [self._smoothing_matrix(axis, sigma)]
+        orders = range(self.jet_order + 1)
+        if self.method in HYBRID_METHODS:
+            spacing = axis.output.spacing
+            plain = [_difference(self._smoothing_matrix(axis, sigma), axis, k) for k in orders]
+        else:
+            spacing = axis.domain.spacing
+            plain = [self._smoothing_matrix(axis, sigma, k) for k in orders]
+        sigma = self._factor(sigma) / spacing
+        return [matrix * sigma**k for k, matrix in enumerate(plain)]
+
+    def _smoothing_matrix(self, axis, sigma, order=0):
+        """A numpy array, or a tensor if it depends on a learned scale."""
+        if self.learned_ratio is None:
+            return smoothing_matrix(axis, sigma, self._smoothing, order)
+        offset = offset_of(axis)
+        largest = sigma * self.ratio_range[1] / self.learned_ratio / axis.domain.spacing
+        radius = kernel_radius(largest, self._smoothing, offset)
+        weights = learned_kernel(
+            self._factor(sigma) / axis.domain.spacing,
+            order,
+            method=self.method,
+            radius=radius,
+            offset=offset,
+            compensate=self.compensate,
+        )
+        places = placement(axis, 2 * radius + (0 if offset else 1), self.padding)
+        return ops.tensordot(weights, ops.convert_to_tensor(places), axes=1)
+
+    def _factor(self, sigma):
+        """`sigma` itself, or the tensor that has been learned in its place."""
+        return sigma if self.ratio is False else sigma / self.learned_ratio * self.ratio
+
+    def _dense_plan(self, shape, sigma):
+        if len(shape) != 4 or None in shape[1:]:
+            raise ValueError(
+                "`JetLayer` takes images of known size, (batch, height, width, channels). "
+                f"Received: input_shape={shape}."
+            )
+        largest = sigma
+        if self.learned_ratio is not None:
+            largest = sigma * self.ratio_range[1] / self.learned_ratio
+        plan = plan_channel(
+            shape[1:3],
+            sigmas=(sigma,),
+            smoothing=self._smoothing,
+            ring=ring_of(self.method, self.jet_order),
+            radius_sigmas=(largest,),
+            window=False,
+        )
+        return plan.layers[0]
+
+    def _sigmas(self):
+        return self.sigma if isinstance(self.sigma, tuple) else (self.sigma,)
+
+    def _as_list(self, inputs, of_shapes=False):
+        several = isinstance(inputs, (list, tuple)) and not (
+            of_shapes and isinstance(inputs[-1], int)
+        )
+        if several != isinstance(self.sigma, tuple) or (several and len(inputs) != len(self.sigma)):
+            raise ValueError(
+                "`JetLayer` takes one tensor for one sigma and a list of tensors for a tuple of "
+                f"sigmas. Received: sigma={self.sigma}, "
+                f"{f'{len(inputs)} tensors' if several else 'one tensor'}."
+            )
+        return list(inputs) if several else [inputs]
+
+    def compute_output_shape(self, input_shape):
+        shapes = self._as_list(input_shape, of_shapes=True)
+        if not self.built:
+            self.build(input_shape)
+        outputs = [
+            (shape[0], *plan.output_size, self.filters)
+            for shape, plan in zip(shapes, self._plans, strict=True)
+        ]
+        return outputs if isinstance(self.sigma, tuple) else outputs[0]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "sigma": self.sigma,
+            "jet_order": self.jet_order,
+            "zero_order": self.zero_order,
+            "method": self.method,
+            "padding": self.padding,
+            "truncation": self.truncation,
+            "compensate": self.compensate,
+            "use_bias": self.use_bias,
+            "learned_ratio": self.learned_ratio,
+            "ratio_range": self.ratio_range,
+            "plans": self.plans and [plan.to_list() for plan in self.plans],
+        }
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class Clamp(keras.constraints.Constraint):
+    """Keep a weight between `low` and `high`."""
+
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    def __call__(self, weight):
+        return ops.clip(weight, self.low, self.high)
+
+    def get_config(self):
+        return {"low": self.low, "high": self.high}
+
+
+def ring_of(method: str, jet_order: int) -> int:
+    """Samples that the differences of a jet need on either side of what they give."""
+    return 0 if method not in HYBRID_METHODS else jet_order - 1
+
+
+def smooth(image, rows, columns):
+    """rows @ image @ columns^T, for every image of the batch and every channel."""
+    return apply_columns(apply_rows(image, rows), columns)
+
+
+def apply_rows(image, matrix):
+    _, height, width, channels = image.shape
+    flat = ops.reshape(image, (-1, height, width * channels))
+    return ops.reshape(_product(matrix, flat), (-1, matrix.shape[0], width, channels))
+
+
+def apply_columns(image, matrix):
+    _, height, width, channels = image.shape
+    flat = ops.reshape(image, (-1, width, channels))
+    return ops.reshape(_product(matrix, flat), (-1, height, matrix.shape[0], channels))
+
+
+def _product(matrix, tensor):
+    """matrix @ tensor; in blocks along the band if the matrix is large and mostly zero."""
+    if not isinstance(matrix, np.ndarray):
+        return ops.matmul(ops.cast(matrix, tensor.dtype), tensor)
+    parts = []
+    for rows, columns in apply_blocks(matrix):
+        block = ops.convert_to_tensor(matrix[rows, columns].astype("float32"))
+        part = tensor if columns == slice(0, matrix.shape[1]) else tensor[:, columns]
+        parts.append(ops.matmul(ops.cast(block, tensor.dtype), part))
+    return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=1)
+
+
+def _difference(matrix, axis, order):
+    """Central differences of a smoothing matrix's rows: (count + 2 ring) -> count of them."""
+    mask = difference_mask(order)
+    first = axis.ring - len(mask) // 2
+    return sum(
+        float(weight) * matrix[first + n : first + n + axis.output.count]
+        for n, weight in enumerate(mask)
+        if weight
+    )
+
+
+def _centre_crop(image, plan):
+    for dimension, axis in ((1, plan.rows), (2, plan.columns)):
+        excess = image.shape[dimension] - axis.window.count
+        if excess:
+            part = slice(excess // 2, excess // 2 + axis.window.count)
+            image = image[:, part] if dimension == 1 else image[:, :, part]
+    return image

@@ -1,0 +1,63 @@
+"""Gaussian derivative kernels as differentiable functions of sigma, in every backend."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
+
+
+def learned_kernel(sigma, order=0, *, method, radius, offset=0.0, compensate=False):
+    """The weights of `scale_space.derivative_kernel` for a scalar tensor `sigma`.
+
+    Same order of weights, same conventions; the static `radius` does not follow sigma.
+    """
+    positions = np.arange(-radius, radius + 1) if not offset else np.arange(-radius, radius) + 0.5
+    positions = ops.convert_to_tensor(positions.astype("float32"))
+    if compensate:
+        sigma = ops.sqrt(ops.square(sigma) - PIXEL_VARIANCE)
+    if method == "discrete":
+        return _discrete_gaussian(ops.square(sigma), radius, offset)
+    if method.startswith("integrated"):
+        upper, lower = (
+            _gaussian_derivative(positions + half, sigma, order - 1) for half in (0.5, -0.5)
+        )
+        kernel = upper - lower
+    else:
+        kernel = _gaussian_derivative(positions, sigma, order)
+    if method == "normalised":
+        kernel = kernel / ops.sum(kernel)
+    return kernel * (-1) ** order  # correlation weights
+
+
+def _gaussian_derivative(x, sigma, order):
+    """Derivative of an order -1 … 3 of the Gaussian; order -1 is its integral from -infinity."""
+    u = x / sigma
+    if order == -1:
+        return 0.5 * (1 + ops.erf(u / math.sqrt(2)))
+    gaussian = ops.exp(-0.5 * ops.square(u)) / (math.sqrt(2 * math.pi) * sigma)
+    hermite = [lambda u: 1.0, lambda u: -u, lambda u: u * u - 1, lambda u: u * (3 - u * u)]
+    return gaussian * hermite[order](u) / sigma**order
+
+
+def _discrete_gaussian(variance, radius, offset):
+    """T(n; s) = (1 / pi) int_0^pi exp(s (cos t - 1)) cos(n t) dt, by the trapezoid rule.
+
+    The integrand is smooth and periodic, so the rule is exact up to T(2 steps - n), which is
+    nothing when the steps are well above the radius. Half way between samples the integrand has
+    cos(t / 2) cos(n t) for the averaging of two neighbours and s - 1/4 for s.
+    """
+    steps = 2 * radius + 16
+    angles = np.arange(steps + 1) * np.pi / steps
+    weights = np.full(steps + 1, 1 / steps)
+    weights[[0, -1]] /= 2
+    if offset:
+        positions = np.arange(-radius, radius) + 0.5
+        variance = variance - 0.25
+        weights = weights * np.cos(angles / 2)
+    else:
+        positions = np.arange(-radius, radius + 1)
+    waves = np.cos(np.outer(positions, angles)) * weights
+    decay = ops.exp(variance * ops.convert_to_tensor((np.cos(angles) - 1).astype("float32")))
+    return ops.matmul(ops.convert_to_tensor(waves.astype("float32")), decay)

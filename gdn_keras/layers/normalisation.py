@@ -1,0 +1,77 @@
+"""Batch normalisation shared by all scale channels."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ScaleBatchNormalization(keras.layers.Layer):
+    """Normalise all scale channels of a layer with the same mean and variance.
+
+    The batch statistics are the mean over scale channels of each channel's first and second
+    moments, so every scale channel counts the same, however many samples its window has, and the
+    scale channels stay copies of one network. Takes one tensor or a list of tensors.
+
+    Args:
+        momentum: how much of the moving statistics is kept at every step.
+        epsilon: added to the variance.
+        synchronized: average the moments over the replicas of a `tf.distribute` strategy.
+    """
+
+    def __init__(self, *, momentum=0.9, epsilon=1e-5, synchronized=False, **kwargs):
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.synchronized = synchronized
+
+    def build(self, input_shape):
+        shape = input_shape if isinstance(input_shape[-1], int) else input_shape[0]
+        weight = {"shape": (shape[-1],), "autocast": False}
+        self.gamma = self.add_weight(name="gamma", initializer="ones", **weight)
+        self.beta = self.add_weight(name="beta", initializer="zeros", **weight)
+        self.moving_mean = self.add_weight(
+            name="moving_mean", initializer="zeros", trainable=False, **weight
+        )
+        self.moving_variance = self.add_weight(
+            name="moving_variance", initializer="ones", trainable=False, **weight
+        )
+
+    def call(self, inputs, training=False):
+        tensors = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        if training and self.trainable:
+            mean, variance = self._batch_statistics(tensors)
+            for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                new = ops.stop_gradient(new)
+                moving.assign(moving * self.momentum + new * (1.0 - self.momentum))
+        else:
+            mean, variance = self.moving_mean, self.moving_variance
+        scale = self.gamma * ops.rsqrt(variance + self.epsilon)
+        offset = self.beta - mean * scale
+        scale = ops.cast(scale, self.compute_dtype)
+        offset = ops.cast(offset, self.compute_dtype)
+        outputs = [tensor * scale + offset for tensor in tensors]
+        return outputs if isinstance(inputs, (list, tuple)) else outputs[0]
+
+    def _batch_statistics(self, tensors):
+        first, second = [], []
+        for tensor in tensors:
+            tensor = ops.cast(tensor, "float32")
+            axes = tuple(range(len(tensor.shape) - 1))
+            first.append(ops.mean(tensor, axis=axes))
+            second.append(ops.mean(ops.square(tensor), axis=axes))
+        moments = ops.stack([sum(first), sum(second)]) / len(tensors)
+        if self.synchronized:
+            moments, _ = ops.moments(moments[None], axes=[0], synchronized=True)
+        mean, square = moments[0], moments[1]
+        return mean, ops.maximum(square - ops.square(mean), 0.0)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+            "synchronized": self.synchronized,
+        }

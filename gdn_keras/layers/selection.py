@@ -1,0 +1,96 @@
+"""From the maps of every scale channel to one number per class: select in space, pool over scale.
+
+The scale channels are stacked on axis 1: (batch, scale channel, class), or at every image point
+(batch, scale channel, height, width, class).
+"""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class SpatialSelection(keras.layers.Layer):
+    """Read one vector per scale channel: at the centre, or the maximum over the image.
+
+    Takes the maps of all scale channels, a list of (batch, height, width, class), which may differ
+    in size, and returns (batch, scale channel, class). The centre of an even size is the mean of
+    the two middle samples.
+    """
+
+    def __init__(self, mode="centre", **kwargs):
+        super().__init__(**kwargs)
+        if mode not in ("centre", "max"):
+            raise ValueError(f"`mode` must be 'centre' or 'max'. Received: mode={mode!r}.")
+        self.mode = mode
+
+    def call(self, inputs):
+        select = _centre if self.mode == "centre" else lambda x: ops.max(x, axis=(1, 2))
+        return ops.stack([select(tensor) for tensor in inputs], axis=1)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0][0], len(input_shape), input_shape[0][-1])
+
+    def get_config(self):
+        return {**super().get_config(), "mode": self.mode}
+
+
+def _centre(tensor):
+    height, width = tensor.shape[1:3]
+    rows, columns = (slice((n - 1) // 2, n // 2 + 1) for n in (height, width))
+    return ops.mean(tensor[:, rows, columns], axis=(1, 2))
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ScalePooling(keras.layers.Layer):
+    """Reduce axis 1, the scale channels, by max, average or logsumexp.
+
+    Every mode ignores the order of the scale channels; a rescaled image only shifts them, so the
+    result is invariant up to the ends of the range of scales.
+    """
+
+    def __init__(self, mode="average", **kwargs):
+        super().__init__(**kwargs)
+        if mode not in _POOLING:
+            raise ValueError(f"`mode` must be one of {tuple(_POOLING)}. Received: mode={mode!r}.")
+        self.mode = mode
+
+    def call(self, inputs):
+        return _POOLING[self.mode](inputs, axis=1)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], *input_shape[2:])
+
+    def get_config(self):
+        return {**super().get_config(), "mode": self.mode}
+
+
+_POOLING = {"max": ops.max, "average": ops.mean, "logsumexp": ops.logsumexp}
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ScaleChannelDropout(keras.layers.Layer):
+    """Drop outputs of scale channels in training, eq. scale-channel-dropout.
+
+    X(class, scale channel) ~ Bernoulli(1 - rate), independent for every sample too; what is kept
+    is divided by 1 - rate.
+    """
+
+    def __init__(self, rate, *, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}.")
+        self.rate = rate
+        self.seed = seed
+        if rate:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        return keras.random.dropout(inputs, self.rate, seed=self.seed_generator)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -1,0 +1,322 @@
+"""One function from a config to a `keras.Model`, and what can be done with the model's weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.layers import (
+    JetLayer,
+    ScaleBatchNormalization,
+    ScaleChannelDropout,
+    ScalePooling,
+    SpatialSelection,
+)
+from gdn_keras.layers.jet import ring_of
+from gdn_keras.scale_space import ChannelPlan, Smoothing, jet_terms, plan_channel
+from gdn_keras.scale_space.plan import kernel_radius
+
+
+def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
+    """A Keras model for `config`, with fresh weights: raw pixels 0…255 in, logits out.
+
+    Keyword arguments (`name`, `dtype`, `seed`) go to `GaussDerNet`.
+    """
+    return GaussDerNet(config, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class GaussDerNet(keras.Model):
+    """A Gaussian derivative network as a functional Keras model.
+
+    Layers are named `jet_k`, `norm_k`, `relu_k` (k = 1 … number of layers), then `selection`,
+    `scale_dropout`, `pooling`. Every one of them handles all scale channels.
+
+    Args:
+        config: a `GaussDerNetConfig` or the dict it makes.
+        folded: leave out batch norm and have biases instead; `fold(model)` fills them.
+        synchronized: batch statistics over all replicas of a `tf.distribute` strategy.
+        seed: of the scale-channel dropout.
+        dtype: a Keras dtype policy; the logits are float32 whatever it is.
+    """
+
+    def __init__(
+        self,
+        config: GaussDerNetConfig | dict,
+        *,
+        folded: bool = False,
+        synchronized: bool = False,
+        seed: int | None = None,
+        dtype=None,
+        name: str = "gaussdernet",
+        **kwargs,
+    ):
+        if isinstance(config, dict):
+            config = GaussDerNetConfig.from_dict(config)
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        # === Functional model ===
+        image = keras.Input((*config.input_size, config.input_channels), name="image")
+        pixels = keras.layers.Rescaling(1 / 255, name="pixels", dtype=policy)(image)
+        plans = channel_plans(config)
+        maps = [pixels] * len(plans)
+        layer_maps = []
+        for k, width in enumerate(config.layer_widths, start=1):
+            last = k == config.num_layers
+            normalised = (config.final_batch_norm or not last) and not folded
+            maps = JetLayer(
+                width,
+                sigma=tuple(plan.layers[k - 1].sigma for plan in plans),
+                jet_order=config.jet_order,
+                zero_order=config.zero_order and k > 1,
+                method=config.method,
+                padding=config.padding,
+                truncation=config.truncation,
+                compensate=config.compensate_integration,
+                use_bias=not normalised,  # batch norm has a bias of its own
+                learned_ratio=config.sigma_ratio ** (k - 1) if config.learned_sigmas else None,
+                ratio_range=config.sigma_range,
+                plans=[plan.layers[k - 1] for plan in plans],
+                dtype=policy,
+                name=f"jet_{k}",
+            )(maps)
+            if normalised:
+                maps = ScaleBatchNormalization(
+                    synchronized=synchronized, dtype=policy, name=f"norm_{k}"
+                )(maps)
+            if config.final_relu or not last:
+                relu = keras.layers.ReLU(dtype=policy, name=f"relu_{k}")
+                maps = [relu(tensor) for tensor in maps]
+            layer_maps.append(maps)
+        scale_logits = SpatialSelection(
+            config.spatial_selection, name="selection", dtype="float32"
+        )(maps)
+        dropped = ScaleChannelDropout(
+            config.scale_dropout, seed=seed, name="scale_dropout", dtype="float32"
+        )(scale_logits)
+        logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
+        super().__init__(inputs=image, outputs=logits, name=name, **kwargs)
+        # === Config ===
+        self.config = config
+        self.folded = folded
+        self.synchronized = synchronized
+        self.seed = seed
+        self.policy = policy
+        self._scale_logits = scale_logits
+        self._layer_maps = layer_maps
+
+    def scale_logits_model(self) -> keras.Model:
+        """The same weights, giving (batch, scale channel, class) before pooling over scale."""
+        return keras.Model(self.input, self._scale_logits, name="scale_logits")
+
+    def maps_model(self, layer: int | None = None) -> keras.Model:
+        """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
+
+        A list with one tensor (batch, height, width, features) per scale channel. With centre
+        selection the maps are windows around the centre; `adapt(model, spatial_selection="max",
+        sampling_density=None)` has them on every pixel.
+        """
+        layer = self.config.num_layers if layer is None else layer
+        if layer not in range(1, self.config.num_layers + 1):
+            raise ValueError(
+                f"`layer` must be from 1 to {self.config.num_layers}. Received: layer={layer}."
+            )
+        return keras.Model(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
+
+    def get_config(self):
+        return {
+            "config": self.config.to_dict(),
+            "folded": self.folded,
+            "synchronized": self.synchronized,
+            "seed": self.seed,
+            "dtype": keras.saving.serialize_keras_object(self.policy),
+            "name": self.name,
+            "trainable": self.trainable,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        if isinstance(config.get("dtype"), dict):
+            config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
+        return cls(**config)
+
+
+def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[ChannelPlan, ...]:
+    """The sampling plan of every scale channel; `window=False` is every sample of every layer."""
+    low, high = config.sigma_range
+    plans = []
+    for first in config.channel_sigmas:
+        sigmas = largest = config.layer_sigmas(first)
+        density = config.sampling_density
+        if config.learned_sigmas:  # the grid must serve every scale that can be learned
+            largest = (first * high,) * config.num_layers
+            if density is not None:
+                density = density * max(sigmas) / (first * low)
+        plans.append(
+            plan_channel(
+                config.input_size,
+                sigmas=sigmas,
+                smoothing=Smoothing(
+                    config.method,
+                    config.truncation,
+                    config.padding,
+                    config.compensate_integration,
+                ),
+                ring=ring_of(config.method, config.jet_order),
+                selection=config.spatial_selection,
+                density=density,
+                radius_sigmas=largest,
+                window=window,
+            )
+        )
+    return tuple(plans)
+
+
+def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
+    """The same weights under a changed config.
+
+    >>> adapt(single, channel_sigmas=(0.5, 1.0, 2.0))       # one channel -> three, same weights
+    >>> adapt(model, input_size=(128, 128), spatial_selection="max")
+    >>> adapt(model, sampling_density=None)                 # every pixel, as the paper computes
+
+    Fields that decide the shapes of the weights (widths, jet order, classes …) cannot change.
+    """
+    config = model.config.replace(**changes)
+    new = GaussDerNet(
+        config,
+        folded=model.folded,
+        synchronized=model.synchronized,
+        seed=model.seed,
+        dtype=model.policy,
+        name=model.name,
+    )
+    copy_weights(model, new)
+    return new
+
+
+def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
+    """The same weights at `factor` times the scales: the network for images enlarged by it."""
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"`factor` must be a positive number. Received: factor={factor}.")
+    sigmas = tuple(factor * sigma for sigma in model.config.channel_sigmas)
+    return adapt(model, channel_sigmas=sigmas)
+
+
+def copy_weights(source: keras.Model, target: keras.Model) -> None:
+    """Copy all weights, layer by layer by name; nothing is copied unless everything fits."""
+    pairs = []
+    for layer in target.layers:
+        new = layer_weights(layer)
+        old = _layer_or_none(source, layer.name)
+        old = [] if old is None else layer_weights(old)
+        if [w.shape for w in old] != [w.shape for w in new]:
+            raise ValueError(
+                f"The weights of layer {layer.name!r} do not fit: the source has "
+                f"{[tuple(w.shape) for w in old]}, the target needs "
+                f"{[tuple(w.shape) for w in new]}."
+            )
+        pairs += zip(new, old, strict=True)
+    for new, old in pairs:
+        new.assign(old)
+
+
+def layer_weights(layer: keras.layers.Layer) -> list:
+    """The weights of a layer that are learned or measured; no states of random generators."""
+    return [] if isinstance(layer, ScaleChannelDropout) else layer.weights
+
+
+def fold(model: GaussDerNet) -> GaussDerNet:
+    """The same function without batch norm: six times smoothing, convolution, ReLU.
+
+    Batch norm at inference is a factor and an offset per feature, and a jet layer is linear in
+    its coefficients, so both go into the coefficients and a bias. For inference only.
+    """
+    if model.folded:
+        return model
+    folded = GaussDerNet(model.config, folded=True, dtype=model.policy, name=model.name)
+    for k in range(1, model.config.num_layers + 1):
+        source, target = model.get_layer(f"jet_{k}"), folded.get_layer(f"jet_{k}")
+        kernel = keras.ops.convert_to_numpy(source.kernel).astype("float64")
+        norm = _layer_or_none(model, f"norm_{k}")
+        if norm is None:
+            bias = keras.ops.convert_to_numpy(source.bias)
+        else:
+            gamma, beta, mean, variance = (
+                keras.ops.convert_to_numpy(w).astype("float64") for w in norm.weights
+            )
+            scale = gamma / np.sqrt(variance + norm.epsilon)
+            kernel, bias = kernel * scale, beta - mean * scale
+        target.kernel.assign(kernel.astype("float32"))
+        target.bias.assign(bias.astype("float32"))
+        if source.ratio is not False:
+            target.ratio.assign(source.ratio)
+    return folded
+
+
+def _layer_or_none(model: keras.Model, name: str) -> keras.layers.Layer | None:
+    return next((layer for layer in model.layers if layer.name == name), None)
+
+
+def learned_sigmas(model: GaussDerNet) -> np.ndarray:
+    """Sigma of every layer in every scale channel, (scale channel, layer), learned or not."""
+    config = model.config
+    if not config.learned_sigmas:
+        return np.array([config.layer_sigmas(first) for first in config.channel_sigmas])
+    ratios = [
+        float(keras.ops.convert_to_numpy(model.get_layer(f"jet_{k}").ratio))
+        for k in range(1, config.num_layers + 1)
+    ]
+    return np.outer(config.channel_sigmas, ratios)
+
+
+def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> int:
+    """Trainable parameters; `as_paper` counts one constant per pair of channels and no batch norm.
+
+    The constants of all inputs of a feature act only as their sum, and batch norm takes that away,
+    so the network itself has none of them.
+    """
+    inputs = (config.input_channels, *config.widths)
+    total = 0
+    for k, (c_in, c_out) in enumerate(zip(inputs, config.layer_widths, strict=True), start=1):
+        terms = len(jet_terms(config.jet_order, config.zero_order and k > 1))
+        if as_paper:
+            total += (terms + 1) * c_in * c_out
+        else:
+            normalised = config.final_batch_norm or k < config.num_layers
+            total += terms * c_in * c_out + (2 if normalised else 1) * c_out
+            total += config.learned_sigmas
+    return total
+
+
+def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
+    """Multiply-adds for one image; `dense` as the paper computes it.
+
+    Dense: separable smoothing and every derivative on every pixel, one product per coefficient.
+    Otherwise: the matrix products and convolutions that the sampling plan leaves.
+    """
+    inputs = (config.input_channels, *config.widths)
+    height, width = config.input_size
+    fused = ring_of(config.method, config.jet_order) == 1
+    total = 0
+    for plan in channel_plans(config):
+        for k, layer in enumerate(plan.layers):
+            c_in, c_out = inputs[k], config.layer_widths[k]
+            terms = len(jet_terms(config.jet_order, config.zero_order and k > 0))
+            if dense:
+                smoothing = Smoothing(config.method, config.truncation, config.padding)
+                taps = 2 * kernel_radius(layer.sigma, smoothing) + 1
+                total += height * width * c_in * (2 * taps + terms * (3 + c_out))
+                continue
+            (h, w), ring = layer.output_size, layer.rows.ring
+            rows, columns = layer.rows.window.count, layer.columns.window.count
+            if fused:
+                h_, w_ = h + 2 * ring, w + 2 * ring
+                total += c_in * (h_ * rows * columns + h_ * w_ * columns) + 9 * h * w * c_in * c_out
+            else:
+                orders = config.jet_order + 1
+                total += c_in * (orders * h * rows * columns + terms * h * w * columns)
+                total += terms * h * w * c_in * c_out
+    return total

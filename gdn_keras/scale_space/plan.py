@@ -1,0 +1,298 @@
+"""The sampling plan: which samples of every layer are computed, decided before any tensor exists.
+
+All sample positions are measured in pixels from the centre of the image. A layer lives on a
+centred grid, positions (i - (count - 1) / 2) * spacing, i = 0 … count - 1, so along one axis the
+two numbers of a `Grid` say everything:
+
+    72 pixels            Grid(72, 1)     positions -35.5 … 35.5, the centre half way between two
+    every second, coarse Grid(37, 2)     positions -36, -34 … 36, the centre is a sample
+
+Three reductions (each can be told from the plan alone):
+
+* Window: with centre selection, a layer is computed only where it can reach the centre. Exact.
+* Coarse grids: a layer at scale sigma is kept at the spacing s, the largest power of two with
+  sigma / s >= density. Coarse grids always contain the centre. Approximate; `density=None` keeps
+  every pixel.
+* Smoothing, padding, cropping and subsampling along one axis are one small matrix A, so a layer's
+  smoothing is A_rows x A_columns^T, whatever the padding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from gdn_keras.scale_space.kernels import HYBRID_METHODS, derivative_kernel, truncation_radius
+
+PADDINGS = ("zero", "reflect", "edge")
+SELECTIONS = ("centre", "max")
+BLOCK_ROWS = 48  # of large smoothing matrices; benchmarks/smoothing.py compares
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A centred row of `count` samples, `spacing` pixels apart."""
+
+    count: int
+    spacing: int = 1
+
+    @property
+    def half_width(self) -> float:
+        """Distance in pixels from the centre to the outermost sample."""
+        return (self.count - 1) / 2 * self.spacing
+
+    def positions(self) -> np.ndarray:
+        return (np.arange(self.count) - (self.count - 1) / 2) * self.spacing
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of one layer: reads `window`, the middle of `domain`, and gives `output`.
+
+    What lies outside `domain` is padding. `ring` more output samples are smoothed on either side,
+    for the differences that follow.
+    """
+
+    domain: Grid
+    window: Grid
+    output: Grid
+    ring: int
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """What kernel is used; all but the grid that a smoothing matrix depends on."""
+
+    method: str = "discrete"
+    truncation: float = 0.005
+    padding: str = "zero"
+    compensate: bool = False
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One layer of one scale channel."""
+
+    sigma: float  # in pixels
+    rows: Axis
+    columns: Axis
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        return self.rows.output.count, self.columns.output.count
+
+    def to_list(self) -> list:
+        """As nested lists of numbers, for JSON."""
+        axes = [
+            [axis.ring, *((g.count, g.spacing) for g in (axis.domain, axis.window, axis.output))]
+            for axis in (self.rows, self.columns)
+        ]
+        return [self.sigma, *axes]
+
+    @classmethod
+    def from_list(cls, data: list) -> LayerPlan:
+        sigma, *axes = data
+        return cls(sigma, *(Axis(*(Grid(*g) for g in grids), ring) for ring, *grids in axes))
+
+
+@dataclass(frozen=True)
+class ChannelPlan:
+    """All layers of one scale channel, and the part of the image that it reads."""
+
+    layers: tuple[LayerPlan, ...]
+
+    @property
+    def input_window(self) -> tuple[int, int]:
+        return self.layers[0].rows.window.count, self.layers[0].columns.window.count
+
+
+def plan_channel(
+    image_size: tuple[int, int],
+    *,
+    sigmas: tuple[float, ...],
+    smoothing: Smoothing,
+    ring: int,
+    selection: str = "centre",
+    density: float | None = None,
+    radius_sigmas: tuple[float, ...] | None = None,
+    window: bool = True,
+) -> ChannelPlan:
+    """Plan one scale channel whose layers have the scales `sigmas`.
+
+    Args:
+        image_size: height and width in pixels.
+        sigmas: sigma of every layer, in pixels, non-decreasing if `density` is given.
+        smoothing: the kernel and the padding.
+        ring: samples around a layer's output that its differences need (0 if the method's kernels
+            are derivatives themselves).
+        selection: "centre" or "max"; what is read of the last layer.
+        density: samples per sigma on the coarse grids; None keeps every pixel.
+        radius_sigmas: the largest sigmas the plan must serve, if they can grow (learned scales).
+        window: False computes every layer on all its samples.
+    """
+    if selection not in SELECTIONS:
+        raise ValueError(f"`selection` must be one of {SELECTIONS}. Received: {selection!r}.")
+    if smoothing.padding not in PADDINGS:
+        raise ValueError(f"`padding` must be one of {PADDINGS}. Received: {smoothing.padding!r}.")
+    spacings = [_spacing(sigma, density) for sigma in sigmas]
+    spacings = [max(spacings[: k + 1]) for k in range(len(spacings))]
+    if selection == "centre" and len(spacings) > 1:
+        spacings[-1] = spacings[-2]  # one sample is left: a coarser grid would save nothing
+    axes = [
+        _plan_axis(
+            size,
+            sigmas=radius_sigmas or sigmas,
+            spacings=spacings,
+            smoothing=smoothing,
+            ring=ring,
+            everywhere=not window or selection == "max",
+        )
+        for size in image_size
+    ]
+    return ChannelPlan(
+        tuple(
+            LayerPlan(sigma, rows, columns)
+            for sigma, rows, columns in zip(sigmas, *axes, strict=True)
+        )
+    )
+
+
+def _spacing(sigma: float, density: float | None) -> int:
+    if density is None or sigma < 2 * density:
+        return 1
+    return 2 ** math.floor(math.log2(sigma / density) + 1e-9)
+
+
+def _domain(size: int, spacing: int) -> Grid:
+    """The samples of a whole layer; on coarse grids the last one is nearest to the border."""
+    if spacing == 1:
+        return Grid(size)
+    return Grid(2 * round((size - 1) / 2 / spacing) + 1, spacing)
+
+
+def _plan_axis(size, *, sigmas, spacings, smoothing, ring, everywhere) -> list[Axis]:
+    domains = [_domain(size, spacing) for spacing in (1, *spacings)]
+    last = domains[-1]
+    output = last if everywhere else Grid(2 - last.count % 2, last.spacing)
+    axes = []
+    for k in reversed(range(len(sigmas))):
+        domain = domains[k]
+        offset = _offset(domain, output)
+        radius = kernel_radius(sigmas[k] / domain.spacing, smoothing, offset) - offset
+        reach = output.half_width + ring * output.spacing + radius * domain.spacing
+        window = domain if everywhere else _window(domain, reach)
+        axes.append(Axis(domain, window, output, ring))
+        output = window
+    return axes[::-1]
+
+
+def offset_of(axis: Axis) -> float:
+    """0.5 if the output's samples fall half way between the domain's, else 0."""
+    return _offset(axis.domain, axis.output)
+
+
+def _offset(domain: Grid, output: Grid) -> float:
+    return (output.half_width - domain.half_width) / domain.spacing % 1.0
+
+
+def _window(domain: Grid, reach: float) -> Grid:
+    """The smallest middle part of `domain` that covers `reach` pixels from the centre."""
+    odd = domain.count % 2
+    pairs = math.ceil(reach / domain.spacing + (0 if odd else 0.5) - 1e-9)
+    return Grid(min(domain.count, 2 * pairs + odd), domain.spacing)
+
+
+def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> int:
+    """Radius in samples that covers every kernel a layer needs (orders 0 to 3 if derivatives)."""
+    orders = (0,) if smoothing.method in HYBRID_METHODS else (0, 1, 2, 3)
+    return max(
+        truncation_radius(
+            sigma,
+            method=smoothing.method,
+            truncation=smoothing.truncation,
+            order=order,
+            offset=offset,
+            compensate=smoothing.compensate,
+        )
+        for order in orders
+    )
+
+
+@lru_cache(maxsize=4096)
+def smoothing_matrix(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) -> np.ndarray:
+    """The matrix A with A x = the smoothed (or, with `order`, differentiated) samples.
+
+    Shape (output.count + 2 ring, window.count), float64, read-only. `sigma` is in pixels; an
+    `order` above 0 is for the methods whose kernels are derivatives, and counts per sample of the
+    domain, so (sigma / domain.spacing) ** order normalises it.
+    """
+    grid_sigma = sigma / axis.domain.spacing
+    offset = offset_of(axis)
+    kernel = derivative_kernel(
+        grid_sigma,
+        order,
+        method=smoothing.method,
+        radius=kernel_radius(grid_sigma, smoothing, offset),
+        offset=offset,
+        compensate=smoothing.compensate,
+    )
+    matrix = np.tensordot(kernel, placement(axis, len(kernel), smoothing.padding), axes=1)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def placement(axis: Axis, length: int, padding: str) -> np.ndarray:
+    """Where every weight of a kernel of `length` weights goes: (length, rows, columns) of counts.
+
+    A smoothing matrix is linear in its kernel, and this is the linear map; learned scales use it
+    to make their matrices inside the network.
+    """
+    rows = axis.output.count + 2 * axis.ring
+    centre = (np.arange(rows) - (rows - 1) / 2) * axis.output.spacing / axis.domain.spacing
+    # index in the domain of the first sample that each row's kernel touches
+    first = centre + (axis.domain.count - length) / 2
+    touched = np.rint(first).astype(int)[None, :] + np.arange(length)[:, None]
+    index = _fold(touched, axis.domain.count, padding)
+    weight, row = np.nonzero(index >= 0)
+    column = index[weight, row] - (axis.domain.count - axis.window.count) // 2
+    if column.min() < 0 or column.max() >= axis.window.count:
+        raise ValueError(
+            f"`length` must be at most what the window was planned for. Received: {length=}, {axis}."
+        )
+    result = np.zeros((length, rows, axis.window.count), np.float32)
+    result[weight, row, column] = 1
+    return result
+
+
+def _fold(index: np.ndarray, count: int, padding: str) -> np.ndarray:
+    """Map indices outside 0 … count - 1 back inside; -1 where the padding is zero."""
+    if padding == "edge":
+        return np.clip(index, 0, count - 1)
+    if padding == "reflect":  # without repeating the edge; repeated if the kernel is wider
+        period = max(2 * count - 2, 1)
+        index = index % period
+        return np.minimum(index, period - index) if count > 1 else index * 0
+    return np.where((index < 0) | (index >= count), -1, index)
+
+
+def apply_blocks(matrix: np.ndarray) -> list[tuple[slice, slice]]:
+    """How to multiply with a smoothing matrix: blocks (rows, columns) that hold all its weights.
+
+    One block for small matrices. A large one is a narrow band, and blocks of rows that read only
+    the columns they touch do less; each is one matrix product of its own, so they must be worth it.
+    """
+    rows, columns = matrix.shape
+    whole = [(slice(0, rows), slice(0, columns))]
+    if rows < 2 * BLOCK_ROWS:
+        return whole
+    touched = matrix != 0
+    blocks = []
+    for first in range(0, rows, BLOCK_ROWS):
+        block = slice(first, min(first + BLOCK_ROWS, rows))
+        used = np.flatnonzero(touched[block].any(axis=0))
+        blocks.append((block, slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)))
+    work = sum((b.stop - b.start) * (c.stop - c.start) for b, c in blocks)
+    return blocks if work < 0.7 * rows * columns else whole
