@@ -260,7 +260,7 @@ def placement(axis: Axis, length: int, padding: str) -> np.ndarray:
     column = index[weight, row] - (axis.domain.count - axis.window.count) // 2
     if column.min() < 0 or column.max() >= axis.window.count:
         raise ValueError(
-            f"`length` must be at most what the window was planned for. Received: {length=}, {axis}."
+            f"`length` must be what the window was planned for at most. Received: {length}, {axis}."
         )
     result = np.zeros((length, rows, axis.window.count), np.float32)
     result[weight, row, column] = 1
