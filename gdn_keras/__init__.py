@@ -6,4 +6,5 @@ from gdn_keras.model import adapt as adapt
 from gdn_keras.model import at_scale as at_scale
 from gdn_keras.model import build_model as build_model
 from gdn_keras.model import fold as fold
+from gdn_keras.optimizer import ScaleAdamW as ScaleAdamW
 from gdn_keras.version import __version__ as __version__
