@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+_SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after the first axis
+
 
 @dataclass(frozen=True)
 class Arrays:
@@ -12,7 +14,9 @@ class Arrays:
     images: np.ndarray  # uint8 (n, h, w, c), 0...255
     labels: np.ndarray  # int64 (n,)
     class_names: tuple[str, ...]
-    object_sizes: np.ndarray | None = None  # int64 (n,), STIR only: side of the object in pixels
+    # STIR only: side of the object in pixels, int64 (n,), and its left and top, int64 (n, 2)
+    object_sizes: np.ndarray | None = None
+    object_positions: np.ndarray | None = None
 
     def __post_init__(self):
         images, labels = self.images, self.labels
@@ -21,13 +25,13 @@ class Arrays:
                 "`images` must be uint8 (n, h, w, c). "
                 f"Received: dtype {images.dtype}, shape {images.shape}."
             )
-        for name in ("labels", "object_sizes"):
+        for name, shape in _SHAPES.items():
             values = getattr(self, name)
             if values is None:
                 continue
-            if values.shape != (len(images),) or values.dtype.kind not in "ui":
+            if values.shape != (len(images), *shape) or values.dtype.kind not in "ui":
                 raise ValueError(
-                    f"`{name}` must be {len(images)} integers, one per image. "
+                    f"`{name}` must be integers of shape {(len(images), *shape)}. "
                     f"Received: dtype {values.dtype}, shape {values.shape}."
                 )
             object.__setattr__(self, name, values.astype(np.int64))
@@ -45,9 +49,5 @@ class Arrays:
 
     def select(self, index) -> "Arrays":
         """The images at `index`: a slice, a boolean mask or an array of positions."""
-        return replace(
-            self,
-            images=self.images[index],
-            labels=self.labels[index],
-            object_sizes=None if self.object_sizes is None else self.object_sizes[index],
-        )
+        present = ("images", *(name for name in _SHAPES if getattr(self, name) is not None))
+        return replace(self, **{name: getattr(self, name)[index] for name in present})

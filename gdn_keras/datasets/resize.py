@@ -33,24 +33,38 @@ def cubic(x: np.ndarray) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x <= 2, far, 0.0))
 
 
-def _matrix(n: int, positions: np.ndarray, scale: float) -> np.ndarray:
-    """Read an axis of n pixels at zero-based `positions`; outside, it is half-sample symmetric."""
+def resample_matrix(
+    n: int, positions: np.ndarray, *, scale: float, strips: tuple[int, int] | None = None
+) -> np.ndarray:
+    """Read an axis of n pixels at zero-based `positions`, which may lie outside.
+
+    There the axis is continued by half-sample symmetric reflection, as often as needed: of the
+    whole axis, or of only the first and last `strips` pixels. `scale` only stretches the kernel:
+    output pixels per input pixel.
+    """
     stretch = max(1.0, 1.0 / scale)  # antialiasing: a wider kernel when the image shrinks
     taps = math.ceil(4 * stretch) + 2
     left = np.floor(positions - 2 * stretch).astype(int)
     index = left[:, None] + np.arange(taps)
     weights = cubic((positions[:, None] - index) / stretch)
     weights /= weights.sum(axis=1, keepdims=True)
-    index %= 2 * n
-    index = np.where(index < n, index, 2 * n - 1 - index)
+    first, last = strips or (n, n)
+    index = np.where(index < 0, _bounce(-1 - index, first), index)
+    index = np.where(index >= n, n - 1 - _bounce(index - n, last), index)
     matrix = np.zeros((len(positions), n))
     np.add.at(matrix, (np.arange(len(positions))[:, None], index), weights)
     return matrix
 
 
+def _bounce(steps: np.ndarray, width: int) -> np.ndarray:
+    """0 ... width - 1, width - 1 ... 0, and so on."""
+    steps = steps % (2 * width)
+    return np.minimum(steps, 2 * width - 1 - steps)
+
+
 def _centred_matrix(n: int, m: int, scale: float) -> np.ndarray:
     """m output pixels whose middle is the middle of the n input pixels."""
-    return _matrix(n, (np.arange(m) - (m - 1) / 2) / scale + (n - 1) / 2, scale)
+    return resample_matrix(n, (np.arange(m) - (m - 1) / 2) / scale + (n - 1) / 2, scale=scale)
 
 
 def resize_matrix(n: int, *, scale: float, mode: str = "matlab") -> np.ndarray:
@@ -60,7 +74,7 @@ def resize_matrix(n: int, *, scale: float, mode: str = "matlab") -> np.ndarray:
     if mode == "centred":
         return _centred_matrix(n, m, scale)
     one_based = np.arange(1, m + 1) / scale + 0.5 * (1 - 1 / scale)
-    return _matrix(n, one_based - 1, scale)
+    return resample_matrix(n, one_based - 1, scale=scale)
 
 
 def imresize(
@@ -240,6 +254,11 @@ def _corners(corners, count: int, canvas: int, size: tuple[int, int]) -> np.ndar
             f"Received: shape {corners.shape}, maximum {corners.max(initial=0)}."
         )
     return corners
+
+
+def resize_planes(batch: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """rows @ image @ columns' for a uint8 batch `(n, h, w, c)`, rounded and clipped once."""
+    return _to_uint8(_apply(batch, rows, columns))
 
 
 def _apply(batch, rows, columns, *, rows_first=True, round_between=False) -> np.ndarray:

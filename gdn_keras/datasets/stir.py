@@ -1,0 +1,173 @@
+"""STIR, Scaled and Translated Image Recognition (Altstidl et al., 2023): reading its files.
+
+A file holds objects of every size from 17 to 64 pixels at random places in 64x64 images:
+
+    imgs     uint8 (3, 48, n, m, 64, 64[, 3])  split, 64 - size, class, instance, row, column
+    lbls     (3, 48, n, m)                     class
+    scls     (3, 48, n, m)                     size in pixels
+    psts     (3, 48, n, m, 2)                  left, top of the object
+    metadata (k, 2)                            pairs of strings
+    lbldata  (n,)                              class names
+"""
+
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
+
+SIDE = 64
+SIZES = tuple(range(17, 65))
+SIZE_RANGES = {
+    "small": tuple(range(17, 33)),
+    "mid": tuple(range(33, 49)),
+    "large": tuple(range(49, 65)),
+    "all": SIZES,
+}
+SPLITS = ("train", "validation", "test")
+FILES = {
+    "stir_emoji": "emoji.npz",
+    "stir_gtsrb": "gtsrb.npz",
+    "stir_sign": "trafficsign.npz",
+    "stir_aerial": "aerial.npz",
+}
+_HOME = "the STIR data set, https://zenodo.org/record/6578038"
+_KEYS = ("imgs", "lbls", "scls", "psts", "metadata", "lbldata")
+
+
+def load_stir(
+    path_or_name: str | os.PathLike,
+    *,
+    split: str,
+    sizes: str | Iterable[int],
+    data_dir: str | os.PathLike | None = None,
+) -> Arrays:
+    """Load the images of one split and some object sizes of a STIR file.
+
+    >>> train = load_stir("stir_emoji", split="train", sizes="small")
+    >>> test = load_stir("somewhere/trafficsign.npz", split="test", sizes=[17, 40, 64])
+
+    Args:
+        path_or_name: a path to a `.npz` file, or a name: "stir_emoji", "stir_gtsrb", "stir_sign"
+            or "stir_aerial" for `stir/{emoji,gtsrb,trafficsign,aerial}.npz` in the data folder.
+        split: "train", "validation" or "test".
+        sizes: "small" (17...32), "mid" (33...48), "large" (49...64), "all", or whole numbers.
+        data_dir: the data folder. Default: the environment variable GDN_KERAS_DATA.
+
+    Returns:
+        Arrays with the size of the object in each image in `object_sizes` and its left and top
+        in `object_positions`; ordered by the given sizes, then as in the file.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
+    chosen = check_sizes(sizes)
+    path = find_stir(path_or_name, data_dir=data_dir)
+    data = read_stir_file(path)
+    where = SPLITS.index(split), [SIDE - size for size in chosen]
+    images = data["imgs"][where]
+    channels = 3 if images.ndim == 6 else 1
+    return Arrays(
+        images=images.reshape(-1, SIDE, SIDE, channels),
+        labels=data["lbls"][where].reshape(-1),
+        class_names=tuple(str(name) for name in data["lbldata"]),
+        object_sizes=data["scls"][where].reshape(-1),
+        object_positions=data["psts"][where].reshape(-1, 2),
+    )
+
+
+def check_sizes(sizes: str | Iterable[int]) -> tuple[int, ...]:
+    """The sizes behind a name of a range, or the given ones if all exist."""
+    if isinstance(sizes, str):
+        if sizes not in SIZE_RANGES:
+            raise ValueError(
+                f"`sizes` must be one of {tuple(SIZE_RANGES)}, or whole numbers in 17...64. "
+                f"Received: sizes={sizes!r}."
+            )
+        return SIZE_RANGES[sizes]
+    chosen = tuple(sizes)
+    if not chosen or any(size not in SIZES for size in chosen):
+        raise ValueError(f"`sizes` must be whole numbers in 17...64. Received: sizes={chosen}.")
+    return tuple(int(size) for size in chosen)
+
+
+def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
+    """The path of a STIR file; says how to get one that is missing."""
+    if path_or_name not in FILES:
+        path = Path(path_or_name)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"There is no file {path}. `path_or_name` must be a path or one of {tuple(FILES)}."
+            )
+        return path
+    folder = data_folder(data_dir)
+    if folder is None:
+        raise FileNotFoundError(
+            f"{path_or_name} needs {FILES[path_or_name]} in the folder `stir` of a data folder. "
+            f"Give the data folder as `data_dir` or in {ENVIRONMENT_VARIABLE}."
+        )
+    path = folder / "stir" / FILES[path_or_name]
+    if path.is_file():
+        return path
+    if path_or_name == "stir_gtsrb":
+        boxes = folder / "gtsrb-signs" / "boxes.csv"
+        how = (
+            f"make it: python -m gdn_keras.datasets make-stir {boxes} {path}"
+            if boxes.is_file()
+            else f"it is made from photographs and {boxes}, which is missing, too; see `make_stir`"
+        )
+    else:
+        how = f"get it from {_HOME}"
+    raise FileNotFoundError(f"Missing {path.name} in {path.parent}: {how}.")
+
+
+def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """All arrays of a STIR file, checked. Files with pickled objects are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [key for key in _KEYS if key not in file]
+            if missing:
+                raise ValueError(f"the keys {missing} are missing")
+            data = {key: file[key] for key in _KEYS}
+    except (ValueError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(f"{path} is not a STIR file: {error}.") from error
+    _check(data, path)
+    return data
+
+
+def _check(data: dict[str, np.ndarray], path) -> None:
+    images, names = data["imgs"], data["lbldata"]
+    leading = images.shape[:4]
+    if (
+        images.dtype != np.uint8
+        or images.shape[:2] != (3, len(SIZES))
+        or images.shape[4:] not in ((SIDE, SIDE), (SIDE, SIDE, 3))
+    ):
+        raise ValueError(
+            f"{path}: `imgs` must be uint8 (3, 48, n, m, 64, 64) or (3, 48, n, m, 64, 64, 3). "
+            f"Received: dtype {images.dtype}, shape {images.shape}."
+        )
+    for key, shape in (("lbls", leading), ("scls", leading), ("psts", (*leading, 2))):
+        if data[key].shape != shape or data[key].dtype.kind not in "ui":
+            raise ValueError(
+                f"{path}: `{key}` must be integers of shape {shape}. "
+                f"Received: dtype {data[key].dtype}, shape {data[key].shape}."
+            )
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise ValueError(
+            f"{path}: `lbldata` must be a list of strings. "
+            f"Received: dtype {names.dtype}, shape {names.shape}."
+        )
+    if data["lbls"].min() < 0 or data["lbls"].max() >= len(names):
+        raise ValueError(
+            f"{path}: `lbls` must be in 0...{len(names) - 1}. "
+            f"Received: {data['lbls'].min()}...{data['lbls'].max()}."
+        )
+    expected = SIDE - np.arange(len(SIZES))[None, :, None, None]
+    if (data["scls"] != expected).any():
+        raise ValueError(f"{path}: `scls` must be 64 - index along axis 1.")
