@@ -1,0 +1,422 @@
+"""What the explain functions say, against networks whose answers are known by mathematics."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras import GaussDerNetConfig, adapt, build_model
+from gdn_keras.explain import (
+    KINDS,
+    activation_maps,
+    closest_derivatives,
+    derivative_label,
+    effective_filters,
+    find_objects,
+    localise,
+    receptive_radii,
+    scale_contributions,
+    scale_shares,
+    sigmas_and_fit,
+    strongest_pairs,
+)
+from gdn_keras.scale_space import METHODS, directional_weights, jet_terms
+
+RNG = np.random.default_rng(7)
+
+
+def small_config(**changes) -> GaussDerNetConfig:
+    return GaussDerNetConfig(
+        **{
+            "input_size": (40, 40),
+            "input_channels": 1,
+            "num_classes": 3,
+            "channel_sigmas": (0.5, 2**-0.5, 1.0),
+            "sigma_ratio": 1.2,
+            "widths": (4, 5),
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def small_model():
+    """Random weights, with a batch norm that is not the identity and keeps the signal alive."""
+    keras.utils.set_random_seed(3)
+    model = build_model(small_config())
+    rng = np.random.default_rng(3)
+    for k in (1, 2, 3):
+        norm = model.get_layer(f"norm_{k}")
+        norm.gamma.assign(rng.uniform(0.5, 2, norm.gamma.shape))
+        norm.beta.assign(rng.uniform(-0.5, 1, norm.beta.shape))
+        norm.moving_mean.assign(rng.normal(0, 0.01, norm.beta.shape))
+        norm.moving_variance.assign(np.full(norm.beta.shape, 0.03))
+    return model
+
+
+def blob_detector(*, channel_sigmas, input_size=(64, 96), **changes):
+    """-sigma^2 Laplacian (class 0, bright blobs) and its negative (class 1, dark blobs).
+
+    Layer 1 is the Laplacian at sigma, lifted far above the ReLU; layer 2 smooths at the same sigma
+    and takes the lift away. On a Gaussian blob of standard deviation b the response is greatest
+    in its centre, where it is 2 t b^2 A / (b^2 + 2 t)^2 with t = sigma^2 and A the height of the
+    blob; over the scales its maximum is at 2 t = b^2.
+    """
+    lift = 100.0
+    model = build_model(
+        GaussDerNetConfig(
+            input_size=input_size,
+            input_channels=1,
+            num_classes=2,
+            channel_sigmas=channel_sigmas,
+            sigma_ratio=1.0,
+            widths=(1,),
+            zero_order=True,
+            padding="edge",
+            truncation=1e-6,
+            spatial_selection="max",
+            scale_pooling="max",
+            final_batch_norm=False,
+            class_names=("bright", "dark"),
+            **changes,
+        )
+    )
+    first = np.zeros((5, 1, 1), "float32")
+    names = [term.name for term in jet_terms(2)]
+    first[[names.index("xx"), names.index("yy")]] = -2.0  # the factor of these terms is 1/2
+    second = np.zeros((6, 1, 2), "float32")
+    second[0, 0] = 1.0, -1.0  # zero order
+    model.get_layer("jet_1").kernel.assign(first)
+    norm = model.get_layer("norm_1")
+    norm.moving_variance.assign([1 - norm.epsilon])
+    norm.beta.assign([lift])
+    model.get_layer("jet_2").kernel.assign(second)
+    model.get_layer("jet_2").bias.assign([-lift, lift])
+    return model
+
+
+def blob(size, *, row, column, std, height=100.0):
+    y, x = np.ogrid[: size[0], : size[1]]
+    return height * np.exp(-((y - row) ** 2 + (x - column) ** 2) / (2 * std**2))[..., None]
+
+
+# --- activation maps ---
+
+
+def test_maps_have_every_pixel_whatever_the_selection_and_density(small_model):
+    coarse = adapt(small_model, sampling_density=1.0)
+    images = RNG.uniform(0, 255, (2, 40, 40, 1))
+    maps = activation_maps(coarse, images)
+    assert maps.shape == (2, 3, 40, 40, 3) and maps.dtype == np.float32
+    np.testing.assert_allclose(maps, activation_maps(small_model, images), atol=1e-6)
+
+
+def test_centre_of_the_maps_is_what_the_network_pools(small_model):
+    images = RNG.uniform(0, 255, (2, 40, 40, 1)).astype("float32")
+    maps = activation_maps(small_model, images)
+    pooled = maps[:, :, 19:21, 19:21].mean(axis=(2, 3)).mean(axis=1)
+    np.testing.assert_allclose(pooled, small_model.predict(images, verbose=0), rtol=1e-4, atol=1e-5)
+
+
+def test_maps_of_one_scale_channel_have_the_same_axes(small_model):
+    single = adapt(small_model, channel_sigmas=(1.0,))
+    assert activation_maps(single, np.zeros((2, 40, 40, 1))).shape == (2, 1, 40, 40, 3)
+
+
+def test_activation_maps_move_with_the_object(small_model):
+    image = np.zeros((1, 64, 64, 1))
+    image[0, 22:30, 24:34, 0] = RNG.uniform(0, 255, (8, 10))
+    moved = np.roll(image, (5, -3), axis=(1, 2))
+    maps, moved_maps = activation_maps(small_model, np.concatenate([image, moved]))
+    far = slice(16, 48)  # the borders reach 15 pixels into the maps: 3 layers of radius 4 + 1
+    np.testing.assert_allclose(
+        np.roll(maps, (5, -3), axis=(1, 2))[:, far, far], moved_maps[:, far, far], atol=1e-5
+    )
+    assert np.ptp(maps[:, far, far], axis=(1, 2)).max() > 0.1  # there is something to move
+
+
+def test_wrong_images_are_refused(small_model):
+    with pytest.raises(ValueError, match=r"`images` must be \(image, height, width, 1\).*\(40, 40"):
+        activation_maps(small_model, np.zeros((40, 40, 1)))
+    with pytest.raises(ValueError, match=r"Received: shape \(2, 40, 40, 3\)"):
+        scale_contributions(small_model, np.zeros((2, 40, 40, 3)))
+    with pytest.raises(ValueError, match=r"`image` must be one image"):
+        localise(small_model, np.zeros((1, 40, 40, 1)))
+
+
+# --- scale channels ---
+
+
+def test_shares_by_hand():
+    logits = np.array([[[1.0, 0.0], [3.0, 0.0], [0.0, 3.5]], [[2.0, 0.0], [2.0, 1.0], [1.0, 0.0]]])
+    np.testing.assert_allclose(scale_shares(logits, pooling="max"), [[0, 0, 1], [0.5, 0.5, 0]])
+    np.testing.assert_allclose(
+        scale_shares(logits, pooling="average"), [[0.25, 0.75, 0], [0.4, 0.4, 0.2]]
+    )
+    e = np.exp(-1.0)
+    np.testing.assert_allclose(
+        scale_shares(logits, pooling="logsumexp", classes=[0, 0])[1],
+        np.array([1, 1, e]) / (2 + e),
+    )
+
+
+def test_outputs_below_zero_contribute_nothing_to_an_average():
+    logits = np.array([[[-1.0], [1.0]], [[-1.0], [-2.0]]])
+    np.testing.assert_allclose(scale_shares(logits, pooling="average"), [[0, 1], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
+def test_contributions_are_those_of_the_predicted_class(small_model, pooling):
+    model = adapt(small_model, scale_pooling=pooling)
+    images = RNG.uniform(0, 255, (4, 40, 40, 1)).astype("float32")
+    shares = scale_contributions(model, images)
+    assert shares.shape == (4, 3)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    logits = model.scale_logits_model().predict(images, verbose=0)
+    predicted = model.predict(images, verbose=0).argmax(axis=1)
+    np.testing.assert_allclose(shares, scale_shares(logits, pooling=pooling, classes=predicted))
+
+
+def test_wrong_pooling_is_refused():
+    with pytest.raises(ValueError, match="`pooling` must be one of .* Received: pooling='mean'"):
+        scale_shares(np.zeros((1, 2, 3)), pooling="mean")
+    with pytest.raises(ValueError, match=r"`scale_logits` must be .* Received: shape \(2, 3\)"):
+        scale_shares(np.zeros((2, 3)), pooling="max")
+
+
+# --- objects ---
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return blob_detector(channel_sigmas=tuple(2.0 ** (n / 2) for n in range(-1, 5)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_a_blob_is_found_in_its_centre_at_its_scale(detector, n):
+    sigma = 2.0 ** (n / 2)
+    std = math.sqrt(2) * sigma
+    image = blob((64, 96), row=30, column=41, std=std)
+    (found,) = localise(detector, image)
+    assert (found.row, found.column, found.class_name) == (30, 41, "bright")
+    assert found.sigma == sigma and detector.config.channel_sigmas[found.channel] == sigma
+    # 2 t b^2 A / (b^2 + 2 t)^2 = A / 4 at the best scale, A in units of 255; sampling and, at the
+    # finest scale, the difference masks take a little of it
+    assert found.response == pytest.approx(100 / 255 / 4, rel=0.1 if n == 0 else 0.03)
+
+
+def test_the_strongest_response_is_the_largest_logit(detector):
+    image = blob((64, 96), row=20, column=50, std=2.0)
+    (found,) = localise(detector, image)
+    logits = detector.predict(image[None].astype("float32"), verbose=0)[0]
+    assert found.class_index == logits.argmax()
+    assert found.response == pytest.approx(logits.max(), rel=1e-5)
+
+
+def test_two_objects_are_found_with_their_class_place_and_size(detector):
+    image = 128 + blob((64, 96), row=30, column=25, std=4.0)
+    image -= blob((64, 96), row=44, column=75, std=2.0, height=80)
+    large, small = localise(detector, image, max_objects=5)
+    assert (large.row, large.column, large.class_name) == (30, 25, "bright")
+    assert (small.row, small.column, small.class_name) == (44, 75, "dark")
+    assert large.sigma / small.sigma == pytest.approx(2)
+    assert large.radius / small.radius == pytest.approx(2)
+    assert large.response > small.response
+    assert localise(detector, image) == [large]
+    assert localise(detector, image, max_objects=5, relative_threshold=0.95) == [large]
+
+
+def test_enlarging_by_two_moves_the_scale_by_two_channels(detector):
+    small = localise(detector, blob((64, 96), row=32, column=40, std=2.0))[0]
+    large = localise(detector, blob((128, 192), row=64, column=80, std=4.0))[0]
+    assert large.channel - small.channel == 2
+    assert large.response == pytest.approx(small.response, rel=0.05)
+
+
+def test_suppression_by_hand():
+    maps = np.zeros((2, 20, 30, 2))
+    maps[0, 5, 5, 1] = 1.0
+    maps[1, 5, 9, 0] = 0.9  # 4 away: within the radius 6 of its own scale
+    maps[0, 5, 16, 0] = 0.8  # 11 away
+    maps[0, 5, 18, 1] = 0.7  # 2 away from that, within 3
+    maps[0, 15, 25, 1] = 0.4
+    options = {"radii": [3.0, 6.0], "max_objects": 9}
+    assert find_objects(maps, **options) == [(0, 5, 5, 1, 1.0), (0, 5, 16, 0, 0.8)]
+    assert find_objects(maps, **options, relative_threshold=0.3)[2:] == [(0, 15, 25, 1, 0.4)]
+    maps[0, 4:7, 4:7, 0] = 0.95  # a wide peak is one peak
+    maps[0, 5, 8:13, 0] = np.linspace(0.7, 0.6, 5)  # a slope is none
+    assert find_objects(maps, **options) == [(0, 5, 5, 1, 1.0), (0, 5, 16, 0, 0.8)]
+
+
+def test_without_any_positive_response_the_largest_is_returned():
+    maps = np.full((1, 4, 4, 2), -2.0)
+    maps[0, 2, 1, 1] = -1.0
+    assert find_objects(maps, radii=[1.0], max_objects=3) == [(0, 2, 1, 1, -1.0)]
+    with pytest.raises(ValueError, match="one of `radii` per scale channel.*2 radii"):
+        find_objects(maps, radii=[1.0, 2.0])
+
+
+def test_radii_add_the_variances_of_the_layers(small_model):
+    first = math.sqrt(1 + 1.2**2 + 1.2**4)
+    np.testing.assert_allclose(
+        receptive_radii(small_model, extent=3.0), 3 * first * np.array([0.5, 2**-0.5, 1.0])
+    )
+
+
+# --- filters ---
+
+
+@pytest.mark.parametrize("jet_order", [2, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_filters_are_the_impulse_response_of_the_layer(method, jet_order):
+    compensate = method.startswith("integrated")
+    model = build_model(
+        small_config(
+            method=method,
+            jet_order=jet_order,
+            channel_sigmas=(1.0, 1.5),
+            zero_order=True,
+            compensate_integration=compensate,
+        )
+    )
+    layer, channel = 2, 1
+    pairs = np.array([(0, 0), (3, 1), (2, 4)])
+    filters = effective_filters(model, layer=layer, pairs=pairs, channel=channel)
+    jet = model.get_layer("jet_2")
+    alone = type(jet).from_config(
+        {**jet.get_config(), "sigma": jet.sigma[channel], "plans": None, "name": "alone"}
+    )
+    side = filters.shape[1] + 10
+    impulses = np.zeros((4, side, side, 4), "float32")  # one image per input channel
+    impulses[range(4), side // 2, side // 2, range(4)] = 1
+    alone.build(impulses.shape)
+    alone.kernel.assign(jet.kernel)
+    responses = keras.ops.convert_to_numpy(alone(impulses))
+    for image, (c_in, c_out) in zip(filters, pairs, strict=True):
+        turned = responses[c_in, ::-1, ::-1, c_out]  # correlation: the response is the mirror image
+        np.testing.assert_allclose(np.pad(image, 5), turned, atol=2e-6)
+
+
+def set_filter(model, coefficients, *, layer=1):
+    """All filters of a layer from coefficients of the derivatives themselves, {name: value}."""
+    jet = model.get_layer(f"jet_{layer}")
+    terms = jet_terms(model.config.jet_order)
+    values = np.array([coefficients.get(t.name, 0.0) / t.factor for t in terms], "float32")
+    jet.kernel.assign(np.broadcast_to(values[:, None, None], jet.kernel.shape))
+
+
+@pytest.mark.parametrize("degrees", [0, 20, 59.4, 90, 135, 179.7])
+@pytest.mark.parametrize("order, sign", [(1, 1), (1, -1), (2, 1), (2, -1), (3, 1), (3, -1)])
+def test_a_directional_derivative_is_recognised(order, sign, degrees):
+    model = build_model(small_config(jet_order=max(order, 2), channel_sigmas=(1.3,)))
+    names = [t.name for t in jet_terms(3) if t.order == order]
+    weights = sign * directional_weights(order, math.radians(degrees))
+    set_filter(model, dict(zip(names, weights, strict=True)))
+    closest = closest_derivatives(model, layer=1)
+    assert closest.kind.shape == closest.angle.shape == closest.correlation.shape == (1, 4)
+    assert (closest.kind == KINDS[order - 1]).all()
+    turn = (np.degrees(closest.angle) - degrees + 90) % 180 - 90  # 180 is 0, up to sign
+    np.testing.assert_allclose(turn, 0, atol=0.05)
+    expected = (
+        sign if abs(closest.angle[0, 0] - math.radians(degrees)) < 1 else sign * (-1) ** order
+    )
+    np.testing.assert_allclose(closest.correlation, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_laplacian_is_recognised(small_model, sign):
+    model = adapt(small_model)
+    set_filter(model, {"xx": sign, "yy": sign})
+    closest = closest_derivatives(model, layer=1, channel=2)
+    assert (closest.kind == "laplacian").all() and np.isnan(closest.angle).all()
+    np.testing.assert_allclose(closest.correlation, sign, atol=1e-12)
+
+
+def test_correlations_are_those_of_the_images(small_model):
+    pairs = np.array([(i, o) for i in range(4) for o in range(5)])
+    filters = effective_filters(small_model, layer=2, pairs=pairs, channel=1)
+    closest = closest_derivatives(small_model, layer=2, channel=1)
+    model = adapt(small_model)
+    for image, (i, o) in zip(filters, pairs, strict=True):
+        if closest.kind[i, o] == "laplacian":
+            weights, names = (1.0, 1.0), ("xx", "yy")
+        else:
+            order = KINDS.index(closest.kind[i, o]) + 1
+            weights = directional_weights(order, closest.angle[i, o])
+            names = [t.name for t in jet_terms(2) if t.order == order]
+        set_filter(model, dict(zip(names, weights, strict=True)), layer=2)
+        (ideal,) = effective_filters(model, layer=2, pairs=[(i, o)], channel=1)
+        correlation = (image * ideal).sum() / np.linalg.norm(image) / np.linalg.norm(ideal)
+        assert closest.correlation[i, o] == pytest.approx(correlation, abs=1e-6)
+    assert np.abs(closest.correlation).max() <= 1 and np.abs(closest.correlation).min() > 0.3
+
+
+def test_no_other_direction_is_closer(small_model):
+    model = adapt(small_model)
+    closest = closest_derivatives(small_model, layer=1, channel=2)
+    filters = effective_filters(small_model, layer=1, pairs=[(0, o) for o in range(4)], channel=2)
+    for order in (1, 2):
+        for degrees in range(0, 180, 7):
+            names = [t.name for t in jet_terms(2) if t.order == order]
+            weights = directional_weights(order, math.radians(degrees))
+            set_filter(model, dict(zip(names, weights, strict=True)))
+            (ideal,) = effective_filters(model, layer=1, pairs=[(0, 0)], channel=2)
+            norms = np.linalg.norm(filters, axis=(1, 2)) * np.linalg.norm(ideal)
+            correlations = np.abs((filters * ideal).sum(axis=(1, 2)) / norms)
+            assert (correlations <= np.abs(closest.correlation[0]) + 1e-6).all()
+
+
+def test_a_filter_of_nothing_correlates_with_nothing(small_model):
+    model = adapt(small_model)
+    set_filter(model, {})
+    np.testing.assert_array_equal(closest_derivatives(model, layer=1).correlation, 0)
+
+
+def test_strongest_pairs_have_the_largest_norms(small_model):
+    pairs = strongest_pairs(small_model, layer=2, count=3)
+    everything = np.array([(i, o) for i in range(4) for o in range(5)])
+    norms = np.linalg.norm(effective_filters(small_model, layer=2, pairs=everything), axis=(1, 2))
+    norms = norms.reshape(4, 5)
+    assert pairs.shape == (3, 2) and len(set(pairs[:, 1])) == 3
+    assert (norms.argmax(axis=0)[pairs[:, 1]] == pairs[:, 0]).all()
+    np.testing.assert_allclose(norms[tuple(pairs.T)], np.sort(norms.max(axis=0))[:-4:-1])
+
+
+def test_wrong_filters_are_refused(small_model):
+    with pytest.raises(ValueError, match="`layer` must be from 1 to 3. Received: layer=0"):
+        closest_derivatives(small_model, layer=0)
+    with pytest.raises(ValueError, match="`channel` must be from 0 to 2. Received: channel=3"):
+        strongest_pairs(small_model, layer=1, channel=3)
+    with pytest.raises(ValueError, match=r"`pairs` must be \(pair, 2\). Received: shape \(2,\)"):
+        effective_filters(small_model, layer=1, pairs=(0, 1))
+
+
+def test_labels():
+    assert derivative_label("first", math.radians(29.6)) == "∂ 30°"
+    assert derivative_label("second", math.radians(179.8)) == "∂² 0°"
+    assert derivative_label("third", 0.0) == "∂³ 0°"
+    assert derivative_label("laplacian", math.nan) == "∇²"
+    with pytest.raises(ValueError, match="Received: kind='fourth'"):
+        derivative_label("fourth", 0.0)
+
+
+# --- scales ---
+
+
+def test_learned_sigmas_against_the_fit():
+    model = build_model(small_config(learned_sigmas=True, channel_sigmas=(1.0, 2.0)))
+    for layer, ratio in ((1, 0.5), (2, 1.0), (3, 1.0)):
+        model.get_layer(f"jet_{layer}").ratio.assign(ratio)
+    result = sigmas_and_fit(model, channel=1)
+    np.testing.assert_allclose(result.sigmas, [1.0, 2.0, 2.0])
+    # least squares in log2: 0, 1, 1 has slope 1/2 and mean 2/3
+    assert result.ratio == pytest.approx(math.sqrt(2))
+    assert result.sigma_0 == pytest.approx(2 ** (2 / 3 - 1 / 2))
+    np.testing.assert_allclose(result.fitted, result.sigma_0 * result.ratio ** np.arange(3))
+
+
+def test_fixed_sigmas_are_their_own_fit(small_model):
+    result = sigmas_and_fit(small_model, channel=2)
+    np.testing.assert_allclose(result.sigmas, [1.0, 1.2, 1.44])
+    np.testing.assert_allclose(result.fitted, result.sigmas)
