@@ -1,0 +1,172 @@
+"""From a recipe and a budget to the stages that are run.
+
+`paper` is section 5 of the paper, one stage, on every pixel that matters (exact windows).
+`cpu` reaches what it can in hours on two cores: coarse grids, fewer epochs, and networks of several
+scale channels start from the single-channel network of the same family. NOTES.md has what was
+tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gdn_keras.config import GaussDerNetConfig
+from training.recipes import RECIPES, Recipe
+
+DENSITY = 1 / math.sqrt(2)
+BUDGETS = ("paper", "cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stretch of training with one network, one data set and one learning rate curve."""
+
+    name: str
+    config: GaussDerNetConfig
+    dataset: str
+    split: str
+    batch_size: int
+    epochs: float
+    learning_rate: float
+    final_learning_rate: float
+    weight_decay: float
+    train_sizes: str | None = None
+    warmup: float = 0.0  # share of the steps with a rising learning rate
+    label_smoothing: float = 0.0
+    augment: tuple[str, ...] = ()
+    dtype: str = "float32"
+    sigma_learning_rate: float | None = None
+    sigma_weight_decay: float | None = None
+    fixed_last_sigma: bool = False
+    limit: int | None = None  # use only the first images: for trials, never for the zoo
+
+    def steps(self, num_images: int) -> int:
+        return max(1, round(self.epochs * (num_images // self.batch_size)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"config": self.config.to_dict()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does: where the weights start, then the stages."""
+
+    recipe: Recipe
+    budget: str
+    warm_start: str | None  # name of a finished relative
+    stages: tuple[Stage, ...]
+
+
+def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "float32") -> Plan:
+    """The stages for `recipe`; `finished` are the names of networks that can lend weights."""
+    if budget not in BUDGETS:
+        raise ValueError(f"`budget` must be one of {BUDGETS}. Received: budget={budget!r}.")
+    if recipe.transfer_from:
+        return Plan(recipe, budget, recipe.transfer_from, ())
+    main = _stage(recipe, dtype)
+    if budget == "paper":
+        return Plan(recipe, budget, None, (main,))
+    config = recipe.config.replace(sampling_density=DENSITY)
+    settings = CPU_SETTINGS[recipe.group]
+    if len(config.channel_sigmas) == 1:
+        stage = dataclasses.replace(main, config=config, **settings["single"])
+        return Plan(recipe, budget, None, (stage,))
+    together = dataclasses.replace(main, config=config, **settings["together"])
+    relative = next((name for name in relatives(recipe) if name in finished), None)
+    if relative:
+        return Plan(recipe, budget, relative, (together,))
+    single = dataclasses.replace(
+        together,
+        name="single",
+        config=config.replace(
+            channel_sigmas=(config.channel_sigmas[len(config.channel_sigmas) // 2],),
+            scale_dropout=0.0,
+        ),
+        **settings["single"],
+    )
+    return Plan(recipe, budget, None, (single, together))
+
+
+def relatives(recipe: Recipe) -> list[str]:
+    """Finished networks that `recipe` may start from, best first: the shapes of the weights agree.
+
+    The same data or its centred version, the same scales; other pooling, dropout or one channel.
+    """
+    weights = ("input_channels", "num_classes", "widths", "jet_order", "sigma_ratio", "method")
+
+    def fits(other: Recipe) -> bool:
+        return (
+            other.name != recipe.name
+            and not other.transfer_from
+            and other.group in (recipe.group, recipe.group.removesuffix("_translated"))
+            and other.train_sizes == recipe.train_sizes
+            and all(getattr(other.config, f) == getattr(recipe.config, f) for f in weights)
+        )
+
+    candidates = [other for other in RECIPES.values() if fits(other)]
+    same_channels = recipe.config.channel_sigmas
+    candidates.sort(key=lambda other: other.config.channel_sigmas != same_channels)
+    return [other.name for other in candidates]
+
+
+def _stage(recipe: Recipe, dtype: str) -> Stage:
+    augment = [
+        name
+        for name, used in (
+            ("flip", recipe.flip),
+            ("colour_jitter", recipe.colour_jitter),
+            ("cutout", recipe.cutout),
+        )
+        if used
+    ]
+    return Stage(
+        name="together" if len(recipe.config.channel_sigmas) > 1 else "single",
+        config=recipe.config,
+        dataset=recipe.dataset,
+        split=recipe.train_split,
+        train_sizes=recipe.train_sizes,
+        batch_size=recipe.batch_size,
+        epochs=recipe.epochs,
+        learning_rate=recipe.learning_rate,
+        final_learning_rate=recipe.final_learning_rate,
+        weight_decay=recipe.weight_decay,
+        augment=tuple(augment),
+        dtype=dtype,
+        sigma_learning_rate=recipe.sigma_learning_rate,
+        sigma_weight_decay=recipe.sigma_weight_decay,
+        fixed_last_sigma=recipe.fixed_last_sigma,
+    )
+
+
+# --- settings of the cpu budget, found on validation splits: see NOTES.md ---
+_SMALL = {"single": {"epochs": 8, "warmup": 0.05}}
+_FASHION = {
+    "single": {"epochs": 6, "warmup": 0.05},
+    "together": {"epochs": 1, "warmup": 0.05, "learning_rate": 0.004},
+}
+_CIFAR = {
+    "single": {"epochs": 8, "warmup": 0.05},
+    "together": {"epochs": 1, "warmup": 0.05, "learning_rate": 0.004},
+}
+_STIR = {
+    "single": {"epochs": 10, "warmup": 0.05},
+    "together": {"epochs": 6, "warmup": 0.05, "learning_rate": 0.004},
+}
+CPU_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "fashion": _FASHION,
+    "fashion_scales": _FASHION,
+    "fashion_translated": _FASHION,
+    "cifar": _CIFAR,
+    "cifar_scales": _CIFAR,
+    "stir_sign": _STIR,
+    "stir_aerial": _STIR,
+    "stir_emoji": _STIR,
+    "stir_gtsrb": _STIR,
+    "fashion28": _SMALL,
+    "cifar32": _SMALL,
+    "fashion28_learned": _SMALL,
+    "cifar32_learned": _SMALL,
+}
