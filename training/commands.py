@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import fnmatch
 import json
 import os
 import time
@@ -41,12 +43,17 @@ FIRST = (
 
 
 def run(arguments) -> int:
-    recipe = get(arguments.name)
+    done = train_recipe(arguments.name, arguments)
+    print(f"{arguments.name}: {'finished' if done else 'stopped; run again to go on'}")
+    return 0 if done else 3
+
+
+def train_recipe(name: str, arguments) -> bool:
+    """Train a recipe, or a trial of it, as the command line says."""
+    recipe = get(name)
     if arguments.set or arguments.holdout:
         recipe = _trial(recipe, holdout=arguments.holdout, changes=arguments.set)
-    done = _train(recipe, arguments)
-    print(f"{recipe.name}: {'finished' if done else 'stopped; run again to go on'}")
-    return 0 if done else 3
+    return _train(recipe, arguments)
 
 
 def _train(recipe: Recipe, arguments, *, deadline: float | None = None) -> bool:
@@ -119,8 +126,7 @@ def run_folder(name: str, arguments) -> Path:
 def finished_names(arguments) -> set[str]:
     """Recipes whose weights can be had: finished runs, and what is published."""
     runs = {name for name in RECIPES if (run_folder(name, arguments) / "run.json").exists()}
-    published = {path.parent.name for path in (CHECKOUT / "zoo").glob("*/README.md")}
-    return runs | published
+    return runs | {name for name in RECIPES if is_published(name, CHECKOUT / "zoo")}
 
 
 def load_finished(name: str, arguments):
@@ -143,12 +149,134 @@ def load_finished(name: str, arguments):
 
 
 def queue(arguments) -> int:
+    """Train, evaluate and publish, one recipe after another, until the time is up."""
     os.nice(arguments.nice)
-    deadline = time.time() + arguments.hours * 3600 if arguments.hours else None
+    deadline = time.time() + arguments.hours * 3600 if arguments.hours is not None else None
     for name in arguments.names or FIRST:
-        if deadline and time.time() > deadline:
+        recipe = get(name)
+        if deadline is not None and time.time() > deadline:
+            print("The time is up; the same command goes on.")
             break
-        if not _train(get(name), arguments, deadline=deadline):
+        if is_published(name, zoo_folder(arguments)):
+            continue
+        if not _train(recipe, arguments, deadline=deadline):
+            print(f"{name}: stopped; the same command goes on with it.")
             break
-        print(f"{name}: trained", flush=True)
+        _evaluate(recipe, arguments, exact=False)
+        publish(argparse.Namespace(**vars(arguments) | {"name": name}))
+    return 0
+
+
+def evaluate(arguments) -> int:
+    recipe = get(arguments.name)
+    for exact in (False, True)[: 2 if arguments.exact else 1]:
+        results = _evaluate(recipe, arguments, exact=exact)
+        print(f"{recipe.name}, {'every pixel' if exact else 'as trained'}:")
+        for key, result in results.items():
+            share = 100 * result.correct / result.images
+            print(f"  {key:>6}  {share:6.2f} %  of {result.images:,}")
+    return 0
+
+
+def _evaluate(recipe: Recipe, arguments, *, exact: bool):
+    from training.evaluate import evaluate as measure_all
+
+    folder = _finished_folder(recipe.name, arguments)
+    return measure_all(
+        load_finished(recipe.name, arguments),
+        recipe,
+        folder,
+        exact=exact,
+        data_dir=arguments.data and Path(arguments.data),
+    )
+
+
+def _finished_folder(name: str, arguments) -> Path:
+    folder = run_folder(name, arguments)
+    if not (folder / "run.json").exists():
+        raise ValueError(
+            f"`name` must be a finished run; there is none in {folder}. "
+            f"`python -m training run {name}` makes it."
+        )
+    return folder
+
+
+def publish(arguments) -> int:
+    from training.evaluate import EVALUATION
+    from training.publish import publish as write
+
+    recipe = get(arguments.name)
+    folder = _finished_folder(recipe.name, arguments)
+    if not (folder / EVALUATION).exists():
+        raise ValueError(
+            f"{recipe.name} has not been evaluated; `python -m training evaluate {recipe.name}`."
+        )
+    exact = (folder / f"exact_{EVALUATION}").exists()
+    written = write(
+        recipe,
+        load_finished(recipe.name, arguments),
+        _evaluate(recipe, arguments, exact=False),
+        folder,
+        zoo_folder=zoo_folder(arguments),
+        exact=_evaluate(recipe, arguments, exact=True) if exact else None,
+    )
+    print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
+    return 0
+
+
+def zoo_folder(arguments) -> Path:
+    return Path(arguments.zoo) if arguments.zoo else CHECKOUT / "zoo"
+
+
+def is_published(name: str, folder: Path) -> bool:
+    return (folder / name / "README.md").exists()
+
+
+def report(arguments) -> int:
+    from training.report import write_report
+
+    docs = Path(arguments.docs) if arguments.docs else CHECKOUT / "docs"
+    print(write_report(zoo_folder(arguments), docs))
+    return 0
+
+
+def sweep(arguments) -> int:
+    from training.sweep import run_sweep
+
+    names = [name for name in RECIPES if fnmatch.fnmatch(name, arguments.pattern)]
+    names = [name for name in names if not RECIPES[name].transfer_from]
+    if not names:
+        raise ValueError(f"`pattern` must match a recipe. Received: {arguments.pattern!r}.")
+    results = run_sweep(names, arguments)
+    for name, outcome in results.items():
+        print(f"{name:40} {outcome}")
+    return 0 if all(outcome == "finished" for outcome in results.values()) else 1
+
+
+def list_recipes(arguments) -> int:
+    """Every recipe: status, the paper's number, ours."""
+    from gdn_keras import zoo
+    from training.paper import paper_accuracy
+
+    counts = dict.fromkeys(("trained", "in progress", "open"), 0)
+    print(f"{'recipe':48} {'status':12} {'paper':>6} {'ours':>6} {'mean':>6}")
+    for name, recipe in RECIPES.items():
+        if not fnmatch.fnmatch(name, arguments.pattern):
+            continue
+        printed, ours, mean = paper_accuracy(name), "", ""
+        if is_published(name, zoo_folder(arguments)):
+            status = "trained"
+            metrics = zoo.read_folder(zoo_folder(arguments) / name).metrics
+            ours = f"{100 * metrics.accuracy.get('1.000', metrics.mean_accuracy):.2f}"
+            mean = f"{100 * metrics.mean_accuracy:.2f}"
+        elif (run_folder(name, arguments) / state.STATE).exists():
+            status = "in progress"
+        else:
+            status = "open"
+        counts[status] += 1
+        note = "  (derived)" if recipe.transfer_from else ""
+        print(
+            f"{name:48} {status:12} {printed.mean if printed else '':>6} {ours:>6} {mean:>6}{note}"
+        )
+    print(", ".join(f"{count} {status}" for status, count in counts.items()))
     return 0

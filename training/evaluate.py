@@ -1,0 +1,124 @@
+"""Measure a finished network on the full test set, at every size, resumable."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_arrays, load_stir
+from gdn_keras.explain import scale_shares
+from gdn_keras.model import GaussDerNet, adapt, fold
+from training.recipes import Recipe
+from training.state import write_text
+
+STIR_SIZES = tuple(range(17, 65))
+EVALUATION = "evaluation.json"
+_POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """What is measured at one size; counts and shares, so that nothing is lost by rounding."""
+
+    correct: int
+    images: int
+    histograms: dict[str, list[float]]  # all / correct / wrong -> mean share of every channel
+    confusion: list[list[int]]  # true class, predicted class
+    calibration_error: float
+    seconds: float
+
+
+def test_sizes(recipe: Recipe) -> dict[str, float]:
+    """Key in the metrics -> size factor, or object size in pixels for STIR."""
+    if recipe.train_sizes:
+        return {str(size): size for size in STIR_SIZES}
+    if recipe.dataset in ("fashion_mnist", "cifar10"):
+        return {"1.000": 1.0}
+    return {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
+
+
+def load_test(recipe: Recipe, size: float, *, split: str = "test", data_dir=None) -> Arrays:
+    if recipe.train_sizes:
+        return load_stir(recipe.dataset, split=split, sizes=[int(size)], data_dir=data_dir)
+    return load_arrays(recipe.dataset, split=split, size_factor=size, data_dir=data_dir)
+
+
+def evaluate(
+    model: GaussDerNet,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    exact: bool = False,
+    split: str = "test",
+    data_dir: Path | None = None,
+) -> dict[str, SizeResult]:
+    """Results per size, kept in the run's folder; sizes already there are not measured again."""
+    name = "exact_" + EVALUATION if exact else EVALUATION
+    file = folder / (name if split == "test" else f"{split}_{name}")
+    done = json.loads(file.read_text()) if file.exists() else {}
+    sizes = test_sizes(recipe)
+    if any(key not in done for key in sizes):
+        network = fold(adapt(model, sampling_density=None) if exact else model)
+        network = network.scale_logits_model()
+    for key, size in sizes.items():
+        if key not in done:
+            data = load_test(recipe, size, split=split, data_dir=data_dir)
+            label = f"{recipe.name} {'exact ' if exact else ''}{key}"
+            result = measure(network, data, pooling=model.config.scale_pooling, label=label)
+            done[key] = result.__dict__
+            write_text(file, json.dumps(done) + "\n")
+    return {key: SizeResult(**done[key]) for key in sizes}
+
+
+def measure(network: keras.Model, data: Arrays, *, pooling: str, label: str) -> SizeResult:
+    """One pass over the images with a network that gives (batch, scale channel, class)."""
+    start = time.time()
+    outputs = np.concatenate(list(_predict(network, data.images, label)))
+    logits = _POOL[pooling](outputs, axis=1)
+    predicted = logits.argmax(axis=1)
+    right = predicted == data.labels
+    shares = scale_shares(outputs, pooling=pooling, classes=predicted)
+    groups = {"all": np.ones_like(right), "correct": right, "wrong": ~right}
+    confusion = np.zeros((logits.shape[1],) * 2, int)
+    np.add.at(confusion, (data.labels, predicted), 1)
+    return SizeResult(
+        correct=int(right.sum()),
+        images=len(right),
+        histograms={
+            group: [round(float(v), 6) for v in shares[chosen].mean(axis=0)] if chosen.any() else []
+            for group, chosen in groups.items()
+        },
+        confusion=confusion.tolist(),
+        calibration_error=calibration_error(softmax(logits, axis=1), data.labels),
+        seconds=round(time.time() - start, 1),
+    )
+
+
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: int = 15) -> float:
+    """Expected calibration error: |accuracy - confidence| averaged over bins of confidence."""
+    confidence = probabilities.max(axis=1)
+    right = probabilities.argmax(axis=1) == labels
+    bin_of = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [
+        abs(right[bin_of == b].mean() - confidence[bin_of == b].mean()) * (bin_of == b).mean()
+        for b in range(bins)
+        if (bin_of == b).any()
+    ]
+    return round(float(sum(gaps)), 6)
+
+
+def _predict(network: keras.Model, images: np.ndarray, label: str, batch: int = 100) -> Iterator:
+    from tqdm import tqdm
+
+    with tqdm(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
+        for first in range(0, len(images), batch):
+            part = images[first : first + batch].astype("float32")
+            yield np.asarray(network.predict_on_batch(part))
+            bar.update(len(part))

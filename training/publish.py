@@ -1,0 +1,228 @@
+"""From a finished, evaluated run to a complete zoo folder; the only writer of `zoo/`."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdn_keras import zoo
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets import load_samples
+from gdn_keras.model import GaussDerNet
+from training.evaluate import SizeResult, test_sizes
+from training.paper import paper_accuracy
+from training.recipes import Recipe
+from training.trainer import RECORD, WEIGHTS, versions
+
+GOLDEN_IMAGES = 8
+CITATION = (
+    "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "
+    "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
+    "spatial scaling variations, Journal of Mathematical Imaging and Vision, 2025."
+)
+LICENCES = {
+    "fashion": "Fashion-MNIST images: MIT",
+    "cifar": "CIFAR-10 images: free for research, cite Krizhevsky 2009",
+    "stir_emoji": "STIR emoji: CC BY 4.0 artwork",
+    "stir_gtsrb": "GTSRB photographs: free for research, cite Stallkamp et al. 2012",
+}
+
+
+def publish(
+    recipe: Recipe,
+    model: GaussDerNet,
+    results: dict[str, SizeResult],
+    folder: Path,
+    *,
+    zoo_folder: Path,
+    exact: dict[str, SizeResult] | None = None,
+) -> zoo.Folder:
+    """Write `zoo/NAME` from the run in `folder`."""
+    record = json.loads((folder / RECORD).read_text())
+    if record["recipe"] != recipe.name or "@" in recipe.name:
+        raise ValueError(f"Only runs of a recipe are published. Received: {record['recipe']}.")
+    config = GaussDerNetConfig.from_dict(record["config"])
+    metrics = _metrics(recipe, model, results, exact)
+    lineage = [record["warm_start"]] if record["warm_start"] else []
+    facts = {
+        "name": recipe.name,
+        "budget": record["budget"],
+        "seed": record["seed"],
+        "lineage": lineage,
+        "stages": record["stages"],
+        "images_seen": record["images"],
+        "seconds": round(record["seconds"], 1),
+        "versions": record["versions"],
+        "paper_section": recipe.paper_section,
+        "paper_epochs": recipe.epochs,
+    }
+    return zoo.write_folder(
+        zoo_folder / recipe.name,
+        config=config,
+        weights=folder / WEIGHTS,
+        metrics=metrics,
+        recipe=facts,
+        card=card(recipe, config, metrics, facts),
+        figures={"accuracy.png": _figure(recipe, metrics)} if len(metrics.accuracy) > 1 else {},
+    )
+
+
+def _metrics(recipe, model, results, exact) -> zoo.Metrics:
+    accuracy = {key: r.correct / r.images for key, r in results.items()}
+    reference = results.get("1.000") or next(iter(results.values()))
+    samples = load_samples(recipe.dataset)
+    logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
+    indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
+    printed = paper_accuracy(recipe.name)
+    return zoo.Metrics(
+        dataset=recipe.dataset,
+        split="test",
+        num_test_images=reference.images,
+        sampling_density=model.config.sampling_density,
+        accuracy=accuracy,
+        exact_accuracy=exact and {key: r.correct / r.images for key, r in exact.items()},
+        mean_accuracy=float(np.mean(list(accuracy.values()))),
+        golden=zoo.Golden(
+            sample_set=recipe.dataset,
+            indices=tuple(int(i) for i in indices),
+            logits=tuple(tuple(round(float(v), 6) for v in logits[i]) for i in indices),
+        ),
+        sample_accuracy=float((logits.argmax(axis=1) == samples.labels).mean()),
+        scale_histograms={key: r.histograms for key, r in results.items()}
+        if len(model.config.channel_sigmas) > 1
+        else None,
+        confusion=tuple(tuple(row) for row in reference.confusion),
+        calibration_error=reference.calibration_error,
+        paper_accuracy=printed and printed.mean / 100,
+        paper_where=printed and printed.where,
+        versions=versions(),
+        seconds=round(sum(r.seconds for r in results.values()), 1),
+    )
+
+
+def card(
+    recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
+) -> str:
+    """The folder's README.md."""
+    full = facts["budget"] == "paper"
+    hours = facts["seconds"] / 3600
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"A Gaussian derivative network for {recipe.dataset}: {len(config.channel_sigmas)} scale "
+        f"channel{'s' * (len(config.channel_sigmas) > 1)}, {config.jet_order}-jets, "
+        f"{config.scale_pooling} pooling over scale, {config.spatial_selection} selection in "
+        f"space, {metrics.parameters:,} parameters.",
+        "",
+        "```python",
+        "import gdn_keras.zoo",
+        f'model = gdn_keras.zoo.load("{recipe.name}")  # raw pixels 0…255 in, logits out',
+        "```",
+        "",
+        "## Accuracy",
+        f"Measured on all {metrics.num_test_images:,} test images per size, "
+        f"{_density(metrics.sampling_density)}.",
+        "",
+        *_table(metrics),
+        "",
+    ]
+    if len(metrics.accuracy) > 1:
+        lines += ["![accuracy per size](accuracy.png)", ""]
+    if metrics.paper_accuracy is not None:
+        lines += [
+            f"The paper: {100 * metrics.paper_accuracy:.2f} % ({metrics.paper_where}); "
+            f"difference {100 * (metrics.accuracy['1.000'] - metrics.paper_accuracy):+.2f} ppt.",
+            "",
+        ]
+    lines += [
+        "## How it was trained",
+        f"Budget `{facts['budget']}`: {facts['images_seen']:,} images in {hours:.1f} hours on "
+        "the machine it was trained on"
+        + (", the paper's full schedule." if full else ".")
+        + f" Seed {facts['seed']}.",
+    ]
+    if not full and recipe.epochs:
+        lines.append(
+            f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
+            "it was trained on coarse grids (sampling density 1/√2) and for fewer images."
+        )
+    if facts["lineage"]:
+        lines.append(f"The weights started from `{facts['lineage'][0]}`.")
+    for stage in facts["stages"]:
+        lines.append(
+            f"- stage `{stage['name']}`: {stage['epochs']} epochs, batch {stage['batch_size']}, "
+            f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
+            f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
+            f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
+        )
+    lines += [
+        "",
+        "## Limits",
+        "Trained at one object size only; the accuracy at other sizes is what the scale channels "
+        "give. Objects are expected "
+        + (
+            "at the centre of the image."
+            if config.spatial_selection == "centre"
+            else "anywhere in the image, one per image."
+        ),
+        "",
+        "## Licence and citation",
+        f"Weights: Apache-2.0. {_licence(recipe)}.",
+        f"Architecture: {CITATION}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _density(density: float | None) -> str:
+    return "on every pixel" if density is None else f"at sampling density {density:.3g}"
+
+
+def _licence(recipe: Recipe) -> str:
+    return next((text for word, text in LICENCES.items() if word in recipe.dataset), "")
+
+
+def _table(metrics: zoo.Metrics) -> list[str]:
+    exact = metrics.exact_accuracy or {}
+    keys = list(metrics.accuracy)
+    if len(keys) > 9:  # STIR: every fourth size, the full list is in metrics.json
+        keys = keys[::4]
+    rows = [
+        ["size", *(k.rstrip("0").rstrip(".") if "." in k else k for k in keys), "mean"],
+        ["---"] * (len(keys) + 2),
+        [
+            "accuracy %",
+            *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys),
+            f"**{100 * metrics.mean_accuracy:.2f}**",
+        ],
+    ]
+    if exact:
+        mean = float(np.mean(list(exact.values())))
+        rows.append(["every pixel", *(f"{100 * exact[k]:.2f}" for k in keys), f"{100 * mean:.2f}"])
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _figure(recipe: Recipe, metrics: zoo.Metrics) -> bytes:
+    import matplotlib.figure
+
+    sizes = test_sizes(recipe)
+    x = [sizes[key] for key in metrics.accuracy]
+    figure = matplotlib.figure.Figure(figsize=(4, 2.8), layout="constrained")
+    ax = figure.subplots()
+    ax.plot(x, [100 * v for v in metrics.accuracy.values()], "o-", color="#0072B2", markersize=3)
+    ax.set_ylabel("test accuracy (%)")
+    if recipe.train_sizes:
+        ax.set_xlabel("object size (pixels)")
+    else:
+        ax.set_xscale("log", base=2)
+        ax.axvline(1.0, color="0.6", linewidth=1)
+        ax.set_xlabel("size factor (trained at 1)")
+        ax.set_xticks([0.5, 1.0, 2.0], ["½", "1", "2"])
+    ax.grid(alpha=0.3)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
