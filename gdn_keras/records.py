@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import html
+import json
 import math
+import re
+import textwrap
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from gdn_keras.config import GaussDerNetConfig
+
 METRICS_VERSION = 1
+LICENCE = "Apache-2.0"
+CITATION = (
+    "A. Perzanowski and T. Lindeberg: Scale generalisation properties of extended "
+    "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
+    "spatial scaling variations. arXiv preprint."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
     """Logits of a few bundled sample images: whoever loads the network must get the same."""
 
-    sample_set: str  # a name for `gdn_keras.datasets.load_samples`
-    indices: tuple[int, ...]  # which of its images, shown as the data set shows them at S = 1
+    sample_set: str  # for `gdn_keras.datasets.load_samples`: the data set, "rescaled_cifar10"
+    indices: tuple[int, ...]  # which of these images, at size factor 1
     logits: tuple[tuple[float, ...], ...]  # image, class
 
     def __post_init__(self):
@@ -42,7 +56,7 @@ class Metrics:
     exact_accuracy: dict[str, float] | None = None  # with every pixel, if measured too
     mean_accuracy: float  # over all sizes
     golden: Golden
-    sample_accuracy: float  # on all images of the golden logits' sample set, at S = 1
+    sample_accuracy: float  # on all images of the golden logits' sample set
     scale_histograms: dict[str, Any] | None = None  # size -> share of every scale channel
     confusion: tuple[tuple[int, ...], ...] | None = None  # true class, predicted class; at S = 1
     calibration_error: float | None = None  # expected calibration error at S = 1
@@ -109,6 +123,23 @@ class Metrics:
         return from_dict(cls, data, "metrics")
 
 
+def to_json(data: dict[str, Any]) -> str:
+    """JSON for people too: a list of numbers is on one line, so a matrix looks like one."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return re.sub(r"\[[-+.,eE\d\s]*\]", lambda match: " ".join(match[0].split()), text)
+
+
+def read_json(path: Path, check: Callable[[dict[str, Any]], Any]) -> Any:
+    """Parsed JSON through `check`; every error names the file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError(f"it must be a JSON object. Received: {data!r:.80}")
+        return check(data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def from_dict(cls, data: Any, what: str):
     """An instance of a dataclass from parsed JSON; refuses what is unknown, missing or mistyped."""
     if not isinstance(data, dict):
@@ -172,3 +203,122 @@ def _as_tuple(value):
 def _expect_fraction(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"`{name}` must be a fraction, 0…1. Received: {value!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """All that is known about a network of the zoo. What was not measured is None.
+
+    Prints as a table, in a terminal and in a notebook.
+    """
+
+    name: str
+    dataset: str
+    config: GaussDerNetConfig
+    parameters: int
+    parameters_paper: int  # as the paper counts: one constant per pair of channels, no batch norm
+    multiply_adds: int  # for one image, under the network's sampling plan
+    multiply_adds_dense: int  # for one image, every derivative on every pixel
+    accuracy: dict[str, float] | None = None  # per size factor or object size, see `Metrics`
+    exact_accuracy: dict[str, float] | None = None
+    mean_accuracy: float | None = None
+    num_test_images: int | None = None
+    paper_accuracy: float | None = None
+    paper_where: str | None = None
+    recipe: str | None = None
+    budget: str | None = None
+    lineage: tuple[str, ...] = ()  # networks whose weights it started from
+    seed: int | None = None
+    weights_sha256: str | None = None
+    weights_bytes: int | None = None
+    versions: dict[str, str] | None = None
+    hub_repo: str | None = None
+    hub_revision: str | None = None  # the commit that belongs to `weights_sha256`
+    licence: str = LICENCE
+    citation: str = CITATION
+
+    def __post_init__(self):
+        if isinstance(self.config, dict):
+            object.__setattr__(self, "config", GaussDerNetConfig.from_dict(self.config))
+        _make_tuples(self)
+
+    @property
+    def trained(self) -> bool:
+        """Whether there are weights."""
+        return self.weights_sha256 is not None
+
+    @property
+    def pooling(self) -> str:
+        """How scale channels are pooled; "single" if there is only one."""
+        return self.config.scale_pooling if len(self.config.channel_sigmas) > 1 else "single"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ModelInfo:
+        return from_dict(cls, data, "model info")
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is shown to people, as pairs of a heading and a text."""
+        config = self.config
+        height, width = config.input_size
+        sigmas = ", ".join(f"{sigma:.3g}" for sigma in config.channel_sigmas)
+        rows = [
+            ("data set", self.dataset),
+            ("input", f"{height} x {width} x {config.input_channels}, raw pixels 0…255"),
+            ("classes", ", ".join(config.class_names) or str(config.num_classes)),
+            ("scale channels", f"{len(config.channel_sigmas)} (sigma {sigmas}), {self.pooling}"),
+            ("layers", f"{config.num_layers}, {config.jet_order}-jet, {config.method}"),
+            ("selection", f"{config.spatial_selection}, padding {config.padding}"),
+            ("parameters", f"{self.parameters:,} (as the paper counts {self.parameters_paper:,})"),
+            (
+                "multiply-adds",
+                f"{self.multiply_adds / 1e6:,.0f} M per image (dense "
+                f"{self.multiply_adds_dense / 1e6:,.0f} M)",
+            ),
+        ]
+        if self.accuracy is not None:
+            rows.append(("accuracy", _per_size(self.accuracy)))
+            if self.exact_accuracy is not None:
+                rows.append(("… every pixel", _per_size(self.exact_accuracy)))
+            count = f"{len(self.accuracy)} size{'s' * (len(self.accuracy) > 1)}"
+            images = f"{self.num_test_images:,} test images each"
+            rows.append(("… mean", f"{self.mean_accuracy:.2%} over {count}, {images}"))
+        if self.paper_accuracy is not None:
+            rows.append(("paper", f"{self.paper_accuracy:.2%} ({self.paper_where})"))
+        if self.recipe is not None:
+            rows.append(("recipe", f"{self.recipe}, budget {self.budget}, seed {self.seed}"))
+            rows.append(("started from", ", ".join(self.lineage) or "random weights"))
+        if self.trained:
+            rows.append(("weights", f"{self.weights_bytes:,} bytes, sha256 {self.weights_sha256}"))
+        else:
+            rows.append(("weights", "none yet"))
+        if self.hub_repo is not None:
+            rows.append(("Hub", f"{self.hub_repo} at {self.hub_revision}"))
+        if self.versions:
+            rows.append(("versions", ", ".join(f"{k} {v}" for k, v in self.versions.items())))
+        return [*rows, ("licence", self.licence), ("cite", self.citation)]
+
+    def __str__(self) -> str:
+        lines = [self.name, "=" * len(self.name)]
+        for heading, text in self.rows():
+            wrapped = textwrap.wrap(text, 80, break_long_words=False) or [""]
+            lines.append(f"{heading:<15} {wrapped[0]}")
+            lines += [" " * 16 + line for line in wrapped[1:]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for heading, text in self.rows()
+        )
+        return f"<h4>{html.escape(self.name)}</h4><table>{cells}</table>"
+
+
+def _per_size(accuracy: dict[str, float]) -> str:
+    sizes = list(accuracy)
+    if len(sizes) > 9:  # STIR has 48 sizes
+        sizes = [sizes[round(k * (len(sizes) - 1) / 8)] for k in range(9)]
+    return ", ".join(f"{size}: {accuracy[size]:.1%}" for size in sizes)

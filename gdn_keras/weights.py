@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,53 +15,57 @@ import numpy as np
 from gdn_keras.model import layer_weights
 
 
-def sha256(path: str | os.PathLike) -> str:
+def file_sha256(path: str | os.PathLike) -> str:
     """Hash of a file, as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def save_weights(model: keras.Model, path: str | os.PathLike) -> None:
-    """Write a `.weights.h5`; the same weights give the same bytes."""
-    model.save_weights(path, overwrite=True)
+def read_weights(
+    path: str | os.PathLike, *, sha256: str | None = None
+) -> dict[str, list[np.ndarray]]:
+    """The arrays of a Keras `.weights.h5` by layer name; the whole file must have the given hash.
 
-
-def read_weights(path: str | os.PathLike) -> dict[str, list[np.ndarray]]:
-    """The arrays of a Keras `.weights.h5` by layer name.
-
-    Only float32 arrays that lie in the file itself are read: a link to another file, an array
-    stored elsewhere or any other type is refused.
+    The file is read once, so what is checked is what is used, even if somebody replaces it. Only
+    float32 arrays that lie in the file itself are read: a link to another file, an array stored
+    elsewhere, one larger than the file, or any other type is refused.
     """
+    content = Path(path).read_bytes()
+    received = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and received != sha256:
+        raise ValueError(
+            f"{path} is not the file that was published: its sha256 must be {sha256}. "
+            f"Received: {received}, {len(content)} bytes."
+        )
     found: dict[str, dict[int, np.ndarray]] = {}
     try:
-        with h5py.File(path, "r") as file:
-            _walk(file, "", found, Path(path).name)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(f"{path} is not a whole HDF5 file: {error}.") from error
+        with h5py.File(io.BytesIO(content), "r") as file:
+            _walk(file, "", found, len(content))
+    except (OSError, RuntimeError, KeyError, ValueError) as error:  # h5py has them all
+        raise ValueError(f"{path} is not a whole weights file: {error}.") from error
     for name, arrays in found.items():
         if sorted(arrays) != list(range(len(arrays))):
             raise ValueError(f"{path}: layer {name!r} must have variables 0, 1, … without gaps.")
     return {name: [arrays[k] for k in range(len(arrays))] for name, arrays in found.items()}
 
 
-def _walk(group: h5py.Group, prefix: str, found: dict, file_name: str) -> None:
+def _walk(group: h5py.Group, prefix: str, found: dict, limit: int) -> None:
     for key in group:
         where = f"{prefix}/{key}"
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-            raise ValueError(f"{file_name}: {where} is a link, which is refused.")
+            raise ValueError(f"{where} is a link, which is refused")
         item = group[key]
         if isinstance(item, h5py.Group):
-            _walk(item, where, found, file_name)
+            _walk(item, where, found, limit)
             continue
-        ok = isinstance(item, h5py.Dataset) and item.dtype == np.float32
-        if not ok or item.external or item.is_virtual or item.id.get_create_plist().get_nfilters():
-            raise ValueError(f"{file_name}: {where} must be a plain float32 array.")
+        plain = isinstance(item, h5py.Dataset) and item.dtype == np.float32
+        if not plain or item.external or item.is_virtual or item.nbytes > limit:
+            raise ValueError(f"{where} must be a plain float32 array")
         layer = group.attrs.get("name")
-        if not key.isdecimal() or not isinstance(layer, str):
-            raise ValueError(f"{file_name}: {where} is not a variable of a named layer.")
-        found.setdefault(layer, {})[int(key)] = item[()]
+        variables = found.setdefault(layer, {}) if isinstance(layer, str) else None
+        if variables is None or not key.isdecimal() or int(key) in variables:
+            raise ValueError(f"{where} is not a variable of a named layer")
+        variables[int(key)] = item[()]
 
 
 def assign_weights(

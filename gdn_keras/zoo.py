@@ -1,29 +1,41 @@
-"""The model zoo. The only module that knows the file names of a zoo folder.
+"""The model zoo: list, look up and load networks. Offline first; nothing is ever executed.
+
+    >>> gdn_keras.zoo.list_models("cifar_*")
+    >>> gdn_keras.zoo.info("cifar_avg_2jet")
+    >>> model = gdn_keras.zoo.load("cifar_avg_2jet")
 
 A zoo folder is complete: what the network is, its weights, what was measured, how it was made,
-and a card for people. No code is ever loaded from one.
+and a card for people. This is the only module that knows the file names in it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import difflib
+import fnmatch
+import logging
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.model import build_model, count_multiply_adds, count_parameters
+from gdn_keras import hub
+from gdn_keras.config import POOLINGS, GaussDerNetConfig
+from gdn_keras.model import GaussDerNet, build_model, count_multiply_adds, count_parameters
 from gdn_keras.records import Golden as Golden
 from gdn_keras.records import Metrics as Metrics
-from gdn_keras.weights import assign_weights, read_weights, save_weights, sha256
+from gdn_keras.records import ModelInfo as ModelInfo
+from gdn_keras.records import read_json, to_json
+from gdn_keras.registry import read_registry, roots
+from gdn_keras.scale_space import METHODS
+from gdn_keras.weights import assign_weights, file_sha256, read_weights
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -33,7 +45,264 @@ CARD_FILE = "README.md"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
 # networks that lent their weights (an empty list for a fresh start). The rest is the trainer's.
-RECIPE_KEYS = ("name", "budget", "seed", "lineage")
+RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+
+logger = logging.getLogger("gdn_keras.zoo")
+
+
+def list_models(
+    pattern: str | None = None,
+    *,
+    dataset: str | None = None,
+    pooling: str | None = None,
+    jet: int | None = None,
+    kernel: str | None = None,
+    trained: bool = True,
+    min_accuracy: float | None = None,
+) -> list[str]:
+    """Names of networks, sorted.
+
+    Args:
+        pattern: with wildcards, "cifar_*".
+        dataset: "rescaled_cifar10", "stir_emoji", …
+        pooling: over scale channels: "max", "average", "logsumexp", or "single" for one channel.
+        jet: highest order of derivatives, 2 or 3.
+        kernel: discretisation, one of `gdn_keras.scale_space.METHODS`.
+        trained: only networks whose weights can be had; False: also mere configurations, for
+            `load(name, weights=False)`.
+        min_accuracy: mean accuracy over all test sizes, a fraction.
+    """
+    _one_of("pooling", pooling, (*POOLINGS, "single"))
+    _one_of("jet", jet, (2, 3))
+    _one_of("kernel", kernel, METHODS)
+    if min_accuracy is not None and not 0 <= min_accuracy <= 1:
+        raise ValueError(
+            f"`min_accuracy` must be a fraction, 0…1. Received: min_accuracy={min_accuracy}."
+        )
+    infos, local = _known()
+    return sorted(
+        name
+        for name, known in infos.items()
+        if (pattern is None or fnmatch.fnmatchcase(name, pattern))
+        and dataset in (None, known.dataset)
+        and pooling in (None, known.pooling)
+        and jet in (None, known.config.jet_order)
+        and kernel in (None, known.config.method)
+        and (not trained or name in local or (known.trained and known.hub_repo is not None))
+        and (min_accuracy is None or (known.mean_accuracy or 0.0) >= min_accuracy)
+    )
+
+
+def info(name: str | os.PathLike) -> ModelInfo:
+    """What is known about a network: a name, a zoo folder, or hf://owner/repo[@revision]."""
+    if _is_name(name):
+        infos, _ = _known()
+        if name not in infos:
+            raise _unknown(name, infos)
+        return infos[name]
+    return _folder_info(read_folder(_find(name)[0]))
+
+
+def load(
+    name: str | os.PathLike,
+    *,
+    weights: bool = True,
+    num_classes: int | None = None,
+    input_size: int | tuple[int, int] | None = None,
+    channel_sigmas: Iterable[float] | None = None,
+    pooling: str | None = None,
+    spatial_selection: str | None = None,
+    sampling_density: float | None = ...,
+    revision: str | None = None,
+    offline: bool | None = None,
+    cache_dir: str | os.PathLike | None = None,
+) -> GaussDerNet:
+    """A network of the zoo as a Keras model: raw pixels 0…255 in, logits out.
+
+    >>> model = load("cifar_avg_2jet")
+    >>> model = load("cifar_avg_2jet", num_classes=5)             # a new last layer, the rest kept
+    >>> model = load("cifar_avg_2jet", input_size=(128, 96), spatial_selection="max")
+
+    Weights are looked for in this order: the folder given as `name` or in GDN_KERAS_ZOO, the
+    checkout's `zoo/`, the installed package, the cache of the Hub, the Hub at the commit the
+    registry names. The logger "gdn_keras.zoo" tells each step at level DEBUG.
+
+    Args:
+        name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
+        weights: False gives the network with fresh weights, and needs no weights file.
+        num_classes: if another than the network's own, the last jet layer and its batch norm
+            start afresh; all other weights are kept.
+        input_size: height and width in pixels, or one number for both.
+        channel_sigmas: first-layer sigma of each scale channel; every channel has the same weights.
+        pooling: over scale channels: "max", "average" or "logsumexp".
+        spatial_selection: "centre", or "max" for objects that may be anywhere.
+        sampling_density: samples per sigma of the coarse grids; None computes every pixel.
+            Default: as the network was trained.
+        revision: branch, tag or commit on the Hub; then only the Hub and its cache are asked.
+        offline: True never touches the network. Default: what HF_HUB_OFFLINE says.
+        cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
+    """
+    if not weights and revision is None and _is_name(name):
+        folder, config = None, info(name).config
+    else:
+        path, expected = _find(name, revision=revision, offline=offline, cache_dir=cache_dir)
+        folder = read_folder(path)
+        config = folder.config
+        if expected is not None and (
+            expected.weights_sha256 != folder.metrics.weights_sha256 or expected.config != config
+        ):
+            raise ValueError(
+                f"{path} is not the {name} of the registry: its weights must have sha256 "
+                f"{expected.weights_sha256} and its config must be the same. Received: "
+                f"{folder.metrics.weights_sha256}."
+            )
+    if isinstance(input_size, int):
+        input_size = (input_size, input_size)
+    changes = {
+        "num_classes": num_classes,
+        "input_size": input_size and tuple(input_size),
+        "channel_sigmas": channel_sigmas and tuple(channel_sigmas),
+        "scale_pooling": pooling,
+        "spatial_selection": spatial_selection,
+    }
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if sampling_density is not ...:
+        changes["sampling_density"] = sampling_density
+    if num_classes not in (None, config.num_classes):
+        changes["class_names"] = ()
+    changed = config.replace(**changes)
+    if pooling is not None and len(changed.channel_sigmas) == 1:
+        raise ValueError(
+            "`pooling` needs several scale channels, and this network has one; give "
+            f"`channel_sigmas` too. Received: pooling={pooling!r}."
+        )
+    model = build_model(changed)
+    if weights:
+        fresh = _head(model) if changed.num_classes != config.num_classes else ()
+        arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
+        assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
+        logger.debug("loaded %s", folder.weights_file)
+    return model
+
+
+def download(
+    name: str,
+    *,
+    revision: str | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    force: bool = False,
+) -> Path:
+    """Bring a network onto this machine, for later use offline; returns its folder.
+
+    A network that is here already is not fetched again, unless `force`, which asks the Hub.
+    """
+    path, _ = _find(name, revision=revision, cache_dir=cache_dir, force=force)
+    folder = read_folder(path)
+    read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
+    return path
+
+
+def _head(model: GaussDerNet) -> list[str]:
+    """The variables whose shapes follow the number of classes; a learned sigma does not."""
+    last = model.config.num_layers
+    layers = [layer for layer in model.layers if layer.name in (f"jet_{last}", f"norm_{last}")]
+    return [f"{layer.name}/{v.name}" for layer in layers for v in layer.weights if v.shape != ()]
+
+
+# === Where networks are ===
+
+
+def _find(
+    name: str | os.PathLike,
+    *,
+    revision: str | None = None,
+    offline: bool | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    force: bool = False,
+) -> tuple[Path, ModelInfo | None]:
+    """The folder of a network, and what the registry says it must be if it is from the Hub."""
+    where = {"files": FILES, "offline": offline, "cache_dir": cache_dir, "force": force}
+    if str(name).startswith(hub.SCHEME):
+        repo, at = hub.parse_address(str(name))
+        if at is not None and revision not in (None, at):
+            raise ValueError(f"`revision` contradicts {name!r}. Received: revision={revision!r}.")
+        return hub.locate(str(name), repo, at or revision, **where), None
+    if not _is_name(name):
+        if revision is not None:
+            raise ValueError(
+                f"A folder has no revisions; only the Hub has. Received: revision={revision!r}."
+            )
+        logger.debug("the folder %s", name)
+        return Path(name).expanduser(), None
+    if revision is None and not force:
+        for label, root in roots():
+            path = root / name
+            if path.is_dir():
+                logger.debug("%s: found in %s, %s", name, label, path)
+                return path, None
+            logger.debug("%s: not in %s, %s", name, label, root)
+    infos, local = _known()
+    if name not in infos:
+        raise _unknown(name, infos)
+    known = infos[name]
+    if known.hub_repo is None:
+        if not known.trained:
+            reason = "has no trained weights yet; `weights=False` builds the network without"
+        elif name in local:
+            reason = f"is not on the Hub, only at {local[name]}"
+        else:
+            reason = "is not on the Hub, and its folder is not on this machine"
+        raise FileNotFoundError(f"{name} {reason}.")
+    path = hub.locate(name, known.hub_repo, revision or known.hub_revision, **where)
+    return path, known if revision in (None, known.hub_revision) else None
+
+
+def folders(root: Path) -> list[Path]:
+    """The zoo folders in `root`, by name."""
+    return sorted(path.parent for path in root.glob(f"[!.]*/{CONFIG_FILE}"))
+
+
+def _known() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
+    """Every network by name, and the folders of those that are on this machine."""
+    infos: dict[str, ModelInfo] = {}
+    local: dict[str, Path] = {}
+    for _, root in reversed(roots()):  # the first root has the last word
+        registry = read_registry(root)
+        infos.update(registry)
+        for path in folders(root):
+            try:
+                known = _folder_info(read_folder(path))
+            except ValueError as error:
+                logger.warning("left out: %s", error)
+                continue
+            listed = registry.get(path.name)
+            if listed is not None and listed.weights_sha256 == known.weights_sha256:
+                known = dataclasses.replace(
+                    known, hub_repo=listed.hub_repo, hub_revision=listed.hub_revision
+                )
+            infos[path.name], local[path.name] = known, path
+    return infos, local
+
+
+def _is_name(name: str | os.PathLike) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name) is not None
+
+
+def _unknown(name: str, names: Iterable[str]) -> ValueError:
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return ValueError(
+        f"Unknown model {name!r}.{hint} `gdn_keras.zoo.list_models(trained=False)` lists all; "
+        f"a folder is given as a path, ./{name}."
+    )
+
+
+def _one_of(argument: str, value: Any, allowed: tuple) -> None:
+    if value is not None and value not in allowed:
+        raise ValueError(f"`{argument}` must be one of {allowed}. Received: {argument}={value!r}.")
+
+
+# === Zoo folders ===
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +328,8 @@ def read_folder(path: str | os.PathLike) -> Folder:
     missing = [name for name in FILES if not (path / name).is_file()]
     if missing:
         raise ValueError(f"{path} is not a whole zoo folder: {', '.join(missing)} missing.")
-    config = _parse(path / CONFIG_FILE, GaussDerNetConfig.from_dict)
-    metrics = _parse(path / METRICS_FILE, Metrics.from_dict)
+    config = read_json(path / CONFIG_FILE, GaussDerNetConfig.from_dict)
+    metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
     if any(len(row) != config.num_classes for row in metrics.golden.logits):
         raise ValueError(
             f"{path / METRICS_FILE}: the golden logits are not of {config.num_classes} classes."
@@ -69,8 +338,22 @@ def read_folder(path: str | os.PathLike) -> Folder:
         path=path,
         config=config,
         metrics=metrics,
-        recipe=_parse(path / RECIPE_FILE, _check_recipe),
+        recipe=read_json(path / RECIPE_FILE, _check_recipe),
         card=(path / CARD_FILE).read_text(encoding="utf-8"),
+    )
+
+
+def _folder_info(folder: Folder) -> ModelInfo:
+    metrics, recipe = folder.metrics, folder.recipe
+    same = {field.name for field in dataclasses.fields(ModelInfo)} & set(vars(metrics))
+    return ModelInfo(
+        name=folder.path.name,
+        config=folder.config,
+        recipe=recipe["name"],
+        budget=recipe["budget"],
+        seed=recipe["seed"],
+        lineage=tuple(recipe["lineage"]),
+        **{name: getattr(metrics, name) for name in same},
     )
 
 
@@ -107,7 +390,7 @@ def write_folder(
         new = temporary / "new"
         new.mkdir()
         if isinstance(weights, keras.Model):
-            save_weights(weights, new / WEIGHTS_FILE)
+            weights.save_weights(new / WEIGHTS_FILE)
         else:
             shutil.copyfile(weights, new / WEIGHTS_FILE)
         assign_weights(build_model(config), read_weights(new / WEIGHTS_FILE))  # does it fit?
@@ -117,12 +400,12 @@ def write_folder(
             parameters_paper=count_parameters(config, as_paper=True),
             multiply_adds=count_multiply_adds(config),
             multiply_adds_dense=count_multiply_adds(config, dense=True),
-            weights_sha256=sha256(new / WEIGHTS_FILE),
+            weights_sha256=file_sha256(new / WEIGHTS_FILE),
             weights_bytes=(new / WEIGHTS_FILE).stat().st_size,
         )
         (new / CONFIG_FILE).write_text(config.to_json(), encoding="utf-8")
-        (new / METRICS_FILE).write_text(_to_json(metrics.to_dict()), encoding="utf-8")
-        (new / RECIPE_FILE).write_text(_to_json(recipe), encoding="utf-8")
+        (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")
+        (new / RECIPE_FILE).write_text(to_json(recipe), encoding="utf-8")
         (new / CARD_FILE).write_text(card, encoding="utf-8")
         for name, content in (figures or {}).items():
             (new / name).write_bytes(content)
@@ -144,25 +427,10 @@ def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:
         raise
 
 
-def _to_json(data: dict[str, Any]) -> str:
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    # a list of numbers on one line, so that a confusion matrix looks like one
-    return re.sub(r'\[[^][{}"]*\]', lambda match: " ".join(match[0].split()), text)
-
-
-def _parse(path: Path, check):
-    """Parsed JSON through `check`; every error names the file."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict):
-            raise ValueError(f"it must be a JSON object. Received: {data!r:.80}")
-        return check(data)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
 def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
-    missing = [key for key in RECIPE_KEYS if key not in recipe]
-    if missing:
-        raise ValueError(f"The recipe lacks {', '.join(missing)}. Received: {sorted(recipe)}.")
+    for key, kind in RECIPE_KEYS.items():
+        if not isinstance(recipe.get(key), kind):
+            raise ValueError(
+                f"The recipe must have {key!r}, a {kind.__name__}. Received: {sorted(recipe)}."
+            )
     return recipe

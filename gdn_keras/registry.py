@@ -1,0 +1,61 @@
+"""Where zoo folders are on this machine, and what is known of networks without their folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from gdn_keras.records import ModelInfo, read_json, to_json
+
+ENVIRONMENT_VARIABLE = "GDN_KERAS_ZOO"
+REGISTRY_FILE = "registry.json"  # beside the zoo folders
+REGISTRY_VERSION = 1
+_PACKAGE = Path(__file__).parent
+
+
+def roots() -> list[tuple[str, Path]]:
+    """Folders of zoo folders, first come first served."""
+    found = []
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE)
+    if chosen:
+        path = Path(chosen).expanduser()
+        if not path.is_dir():
+            raise FileNotFoundError(f"{ENVIRONMENT_VARIABLE} must be a folder. Received: {chosen}.")
+        found.append((ENVIRONMENT_VARIABLE, path))
+    if checkout() is not None:
+        found.append(("the checkout", checkout() / "zoo"))
+    return [*found, ("the installed package", _PACKAGE / "data" / "zoo")]
+
+
+def checkout() -> Path | None:
+    """The root of the clone this package is run from, None for an installed wheel."""
+    root = _PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "zoo").is_dir() else None
+
+
+def read_registry(root: Path) -> dict[str, ModelInfo]:
+    """The registry in `root`: what is known of networks, whether or not their folders are here."""
+    path = root / REGISTRY_FILE
+    return read_json(path, _check) if path.is_file() else {}
+
+
+def _check(data: dict[str, Any]) -> dict[str, ModelInfo]:
+    version = data.get("format_version")
+    if version != REGISTRY_VERSION:
+        raise ValueError(
+            f"`format_version` must be {REGISTRY_VERSION}; a newer gdn_keras may read this "
+            f"registry. Received: format_version={version!r}."
+        )
+    return {name: ModelInfo.from_dict(known) for name, known in data["models"].items()}
+
+
+def registry_text(infos: dict[str, ModelInfo]) -> str:
+    """The content of the registry's file."""
+    defaults = {field.name: field.default for field in dataclasses.fields(ModelInfo)}
+    models = {
+        name: {k: v for k, v in infos[name].to_dict().items() if v != defaults[k]}
+        for name in sorted(infos)
+    }
+    return to_json({"format_version": REGISTRY_VERSION, "models": models})
