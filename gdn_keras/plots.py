@@ -1,0 +1,424 @@
+"""Figures of publication quality: arrays and axes in, nothing read, nothing saved but by `save`.
+
+>>> figure, axes = new_figure(height=60)
+>>> plot_scale_generalisation({"average pooling": {0.5: 87.1, 1.0: 93.0, 2.0: 92.4}}, axes[0, 0])
+>>> save(figure, "docs/figures/fashion")          # fashion.png and fashion.pdf
+
+Made to be printed one column (85 mm) wide without scaling. Colours are those of Okabe and Ito,
+which people with any kind of colour vision tell apart; lines differ in their markers too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gdn_keras.explain import Detection
+
+COLUMN, PAGE = 85.0, 178.0  # widths in mm
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ((3, 1.5), (1, 1), (5, 1.5, 1, 1.5), (6, 2), (4, 1, 1, 1, 1, 1))
+SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.0: "2"}
+_STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.85,
+    "legend.borderpad": 0.2,
+    "legend.handlelength": 1.8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # letters stay letters
+}
+
+
+def _styled(function):
+    """Draw with `_STYLE`, whatever the user's settings are; matplotlib is imported only here."""
+
+    @functools.wraps(function)
+    def draw(*args, **kwargs):
+        import matplotlib
+
+        with matplotlib.rc_context(_STYLE):
+            return function(*args, **kwargs)
+
+    return draw
+
+
+# === Figures and files ===
+
+
+@_styled
+def new_figure(
+    *,
+    width: float = COLUMN,
+    height: float = 60.0,
+    rows: int = 1,
+    columns: int = 1,
+    **subplots,
+) -> tuple[Figure, np.ndarray]:
+    """A figure of some mm by mm and its axes, always an array (rows, columns).
+
+    Further arguments go to `Figure.subplots`.
+    """
+    from matplotlib.figure import Figure  # not pyplot: no window, no state
+
+    figure = Figure(figsize=(width / 25.4, height / 25.4), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
+
+
+@_styled
+def legend_below(figure: Figure, ax: Axes, *, columns: int = 3) -> None:
+    """One legend for all axes of the figure, below them, with the lines of `ax`."""
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+
+
+@_styled
+def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
+    """Write `path`.png and `path`.pdf; the same figure gives the same bytes."""
+    path = Path(path)
+    if path.suffix in (".png", ".pdf"):
+        path = path.with_suffix("")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
+    figure.savefig(png, metadata={"Software": None})
+    figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return png, pdf
+
+
+# === Accuracies ===
+
+
+@_styled
+def plot_scale_generalisation(
+    curves: Mapping[str, Mapping[float, float]],
+    ax: Axes,
+    *,
+    training_size: float = 1.0,
+    paper: Mapping[str, tuple[float, float, float]] | None = None,
+) -> None:
+    """Accuracy against the size of the test images, one line per network.
+
+    Args:
+        curves: label -> {size factor: accuracy in %}.
+        ax: where to draw.
+        training_size: marked by a vertical line.
+        paper: label -> (size factor, lowest, highest accuracy in %), drawn as open boxes.
+    """
+    _lines(curves, ax)
+    ax.axvline(training_size, color="0.6", linestyle=":", linewidth=1, zorder=0)
+    ax.set_xscale("log", base=2)
+    _size_factor_axis(ax, {factor for curve in curves.values() for factor in curve})
+    ax.set_ylabel("test accuracy (%)")
+    ax.grid(axis="y")
+    for n, (label, (factor, low, high)) in enumerate((paper or {}).items()):
+        ax.errorbar(
+            [factor],
+            [(low + high) / 2],
+            yerr=[(high - low) / 2],
+            color="black",
+            marker=("d", "8", "h")[n % 3],
+            markersize=5,
+            markerfacecolor="none",
+            capsize=3,
+            linewidth=1,
+            label=label,
+        )
+    _make_room(ax, values=[v for c in curves.values() for v in c.values()])
+    ax.legend(loc="lower center", ncols=1 + (len(ax.get_legend_handles_labels()[1]) > 4))
+    ax.annotate(
+        "trained",
+        (training_size, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(2, -1),
+        textcoords="offset points",
+        va="top",
+        fontsize=6,
+        color="0.4",
+    )
+
+
+@_styled
+def plot_object_sizes(
+    curves: Mapping[str, Mapping[int, float]],
+    ax: Axes,
+    *,
+    training_sizes: tuple[int, int],
+    others: Mapping[str, Mapping[int, float]] | None = None,
+) -> None:
+    """Accuracy against the size of the object (STIR), the sizes trained on shaded.
+
+    Args:
+        curves: label -> {side of the object in pixels: accuracy in %}.
+        ax: where to draw.
+        training_sizes: first and last size trained on.
+        others: other networks in the same form, drawn thinner behind.
+    """
+    others = others or {}
+    first, last = training_sizes
+    ax.axvspan(first - 0.5, last + 0.5, color="0.9", linewidth=0, zorder=0)
+    _lines(curves, ax, markers=False, linewidth=1.8, zorder=3)
+    _lines(others, ax, markers=False, linewidth=0.9, offset=len(curves), dashed=True)
+    sizes = [size for curve in (*curves.values(), *others.values()) for size in curve]
+    ax.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
+    ax.set_xticks([size for size in range(16, 65, 8) if min(sizes) <= size <= max(sizes)])
+    ax.set_xlabel("size of the object (pixels)")
+    ax.set_ylabel("test accuracy (%)")
+    ax.grid(axis="y")
+    values = [v for c in (*curves.values(), *others.values()) for v in c.values()]
+    ax.set_ylim(max(0.0, min(values) - 5), min(101.0, max(values) + 3))
+
+
+def _lines(curves, ax, *, markers=True, offset=0, dashed=False, **style) -> None:
+    for n, (label, curve) in enumerate(curves.items(), start=offset):
+        xs = sorted(curve)
+        # a second round through the palette, and what stands behind, is dashed
+        dashes = (0, DASHES[n % len(DASHES)]) if dashed or n >= len(PALETTE) else "-"
+        ax.plot(
+            xs,
+            [curve[x] for x in xs],
+            color=PALETTE[n % len(PALETTE)],
+            marker=MARKERS[n % len(MARKERS)] if markers else None,
+            linestyle=dashes,
+            label=label,
+            **style,
+        )
+
+
+def _make_room(ax, *, values) -> None:
+    """Limits that leave the legend its place below the curves."""
+    low, high = min(values), max(values)
+    span = max(high - low, 4.0)
+    entries = len(ax.get_legend_handles_labels()[1])
+    lines = -(-entries // 2) if entries > 4 else entries
+    ax.set_ylim(low - span * (0.06 + 0.09 * lines), min(high + 0.12 * span, 101.0))
+
+
+def _size_factor_axis(ax, factors: Iterable[float]) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    factors = sorted(factors)
+    named = {f: label for f, label in SIZE_FACTOR_LABELS.items() if factors[0] <= f <= factors[-1]}
+    ax.set_xticks(list(named), list(named.values()))
+    ax.set_xticks([f for f in factors if f not in named], minor=True)
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("size factor of the test images")
+
+
+# === Scale selection ===
+
+
+@_styled
+def plot_scale_selection(
+    shares: np.ndarray,
+    ax: Axes,
+    *,
+    size_factors: Sequence[float],
+    channel_sigmas: Sequence[float],
+    title: str = "",
+    colour_bar: bool = True,
+) -> None:
+    """Which scale channels decide, for every size of the test images, as in Figures 7 and 10.
+
+    A dot marks the (geometric) mean scale of every size; a scale-covariant network has them on a
+    line of slope one, drawn dotted through the mean of the training size.
+
+    Args:
+        shares: of the test images, (size factor, scale channel), 0…1; each row sums to one for a
+            histogram over all images, to the accuracy for one over the right answers.
+        ax: where to draw.
+        size_factors: of the rows.
+        channel_sigmas: first-layer sigma of every scale channel.
+        title: above the axes.
+        colour_bar: also draw what the colours mean.
+    """
+    shares = np.asarray(shares, dtype=float)
+    if shares.shape != (len(size_factors), len(channel_sigmas)):
+        raise ValueError(
+            "`shares` must be (size factor, scale channel), "
+            f"{(len(size_factors), len(channel_sigmas))}. Received: shape {shares.shape}."
+        )
+    x, y = np.log2(size_factors), np.log2(channel_sigmas)
+    mesh = ax.pcolormesh(_edges(x), _edges(y), 100 * shares.T, cmap="Blues", vmin=0)
+    used = shares.sum(axis=1) > 0
+    mean = shares[used] @ y / shares[used].sum(axis=1)
+    ax.plot(x[used], mean, "o", color=PALETTE[1], markersize=3, label="mean")
+    if used.any():
+        at = np.abs(x[used]).argmin()  # the training size, 1
+        ends = np.array([x[0], x[-1]])
+        ax.plot(ends, mean[at] + ends - x[used][at], ":", color=PALETTE[1], linewidth=1)
+    ax.set_xlim(_edges(x)[[0, -1]])
+    ax.set_ylim(_edges(y)[[0, -1]])
+    named = {np.log2(f): label for f, label in SIZE_FACTOR_LABELS.items() if f in size_factors}
+    ax.set_xticks(list(named), list(named.values()))
+    ax.set_yticks(y, [f"{sigma:.3g}" for sigma in channel_sigmas])
+    ax.set_xlabel("size factor of the test images")
+    ax.set_ylabel("scale channel σ₀ (px)")
+    ax.set_title(title)
+    if colour_bar:
+        ax.figure.colorbar(mesh, ax=ax, label="% of the images", pad=0.02)
+
+
+def _edges(centres: np.ndarray) -> np.ndarray:
+    """Borders of cells around evenly spaced centres; one centre has a cell of width one."""
+    step = centres[1] - centres[0] if len(centres) > 1 else 1.0
+    return np.append(centres - step / 2, centres[-1] + step / 2)
+
+
+# === Maps, filters, scales ===
+
+
+@_styled
+def plot_activation_maps(
+    image: np.ndarray,
+    maps: np.ndarray,
+    axes: Sequence[Axes],
+    *,
+    titles: Sequence[str] = (),
+    image_title: str = "",
+) -> None:
+    """An image and its activation maps on one common colour scale, as in Figures 18 and 19.
+
+    Args:
+        image: raw pixels, (height, width, 1 or 3).
+        maps: of one class, (map, height, width); a cross marks the maximum of each.
+        axes: one for the image, then one per map.
+        titles: of the maps.
+        image_title: above the image.
+    """
+    if len(axes) != len(maps) + 1:
+        raise ValueError(f"`axes` must be {len(maps) + 1}. Received: {len(axes)} axes.")
+    show_image(image, axes[0], title=image_title)
+    high = max(float(np.max(maps)), 1e-6)
+    for n, (ax, values) in enumerate(zip(axes[1:], maps, strict=True)):
+        picture = ax.imshow(values, cmap="viridis", vmin=0, vmax=high, interpolation="nearest")
+        row, column = np.unravel_index(np.argmax(values), values.shape)
+        ax.plot(column, row, "+", color="white", markersize=5, markeredgewidth=0.8)
+        _bare(ax, titles[n] if n < len(titles) else "")
+    bar = axes[0].figure.colorbar(picture, ax=list(axes[1:]), pad=0.02, aspect=12)
+    bar.ax.tick_params(labelsize=6)
+    bar.set_label("response", fontsize=6)
+
+
+@_styled
+def plot_filters(
+    filters: Sequence[np.ndarray], axes: Sequence[Axes], *, titles: Sequence[str] = ()
+) -> None:
+    """Filters as images, positive red, negative blue, zero white, as in Figures 20 and 21.
+
+    Every filter has a colour scale of its own. `axes` beyond the number of filters are left empty.
+    """
+    for n, ax in enumerate(axes):
+        if n >= len(filters):
+            ax.set_axis_off()
+            continue
+        high = max(float(np.abs(filters[n]).max()), 1e-12)
+        ax.imshow(filters[n], cmap="RdBu_r", vmin=-high, vmax=high, interpolation="nearest")
+        _bare(ax, titles[n] if n < len(titles) else "")
+        ax.title.set_fontsize(6)
+
+
+@_styled
+def plot_detections(
+    image: np.ndarray, detections: Iterable[Detection], ax: Axes, *, title: str = ""
+) -> None:
+    """An image with a circle and a name for everything `gdn_keras.explain.localise` found."""
+    from matplotlib.patches import Circle
+
+    show_image(image, ax, title=title)
+    height, width = image.shape[:2]
+    for n, found in enumerate(detections):
+        colour = PALETTE[(1, 5, 4, 3, 2)[n % 5]]  # the ones that stand out on black and on white
+        ax.add_patch(
+            Circle((found.column, found.row), found.radius, fill=False, color=colour, linewidth=1.2)
+        )
+        name = found.class_name or f"class {found.class_index}"
+        ax.annotate(
+            f"{name}, σ₀ = {found.sigma:.3g}",
+            (found.column, min(found.row + found.radius, height - 1)),
+            ha="center",
+            va="bottom",
+            fontsize=6,
+            color="white",
+            bbox={"facecolor": "black", "alpha": 0.6, "edgecolor": "none", "pad": 1},
+            annotation_clip=False,
+        )
+    ax.set_xlim(-0.5, width - 0.5)
+    ax.set_ylim(height - 0.5, -0.5)
+
+
+@_styled
+def plot_sigmas(
+    sigmas: Mapping[str, Sequence[float]],
+    ax: Axes,
+    *,
+    fits: Mapping[str, tuple[float, float]] | None = None,
+) -> None:
+    """Sigma of every layer, one line per network, as in Figure 17.
+
+    Args:
+        sigmas: label -> sigma of layers 1, 2, …
+        ax: where to draw.
+        fits: label -> (sigma_0, ratio), drawn as the dashed line sigma_0 * ratio**(k - 1).
+    """
+    _lines({label: dict(enumerate(values, 1)) for label, values in sigmas.items()}, ax)
+    layers = np.arange(1, max(map(len, sigmas.values())) + 1)
+    for n, (label, (sigma_0, ratio)) in enumerate((fits or {}).items()):
+        ax.plot(
+            layers,
+            sigma_0 * ratio ** (layers - 1.0),
+            color=("0.3", "0.6")[n % 2],
+            linestyle="--",
+            linewidth=1,
+            label=label,
+            zorder=0,
+        )
+    ax.set_yscale("log", base=2)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_xticks(layers)
+    ax.set_xlabel("layer")
+    ax.set_ylabel("σ (pixels)")
+    ax.grid(axis="y")
+    ax.legend(loc="upper left")
+
+
+@_styled
+def show_image(image: np.ndarray, ax: Axes, *, title: str = "") -> None:
+    """Raw pixels 0…255, (height, width, 1 or 3)."""
+    image = np.clip(np.asarray(image, dtype=float) / 255, 0, 1)
+    if image.shape[-1] == 1:
+        ax.imshow(image[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        ax.imshow(image, interpolation="nearest")
+    _bare(ax, title)
+
+
+def _bare(ax, title: str) -> None:
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_visible(True)
+        spine.set_linewidth(0.3)
+    ax.set_title(title, fontsize=7, pad=2)

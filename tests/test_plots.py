@@ -1,0 +1,279 @@
+"""The figures contain what they should, can be read, and are the same every time."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from gdn_keras import plots
+from gdn_keras.explain import Detection
+from gdn_keras.plots import (
+    COLUMN,
+    PALETTE,
+    legend_below,
+    new_figure,
+    plot_activation_maps,
+    plot_detections,
+    plot_filters,
+    plot_object_sizes,
+    plot_scale_generalisation,
+    plot_scale_selection,
+    plot_sigmas,
+    save,
+    show_image,
+)
+
+FACTORS = [2 ** (n / 4) for n in range(-4, 5)]
+SIGMAS = [2 ** (n / 2) for n in range(-3, 4)]
+CURVES = {
+    "single": {f: 93 - 30 * np.log2(f) ** 2 for f in FACTORS},
+    "average": {f: 92 - abs(np.log2(f)) for f in FACTORS},
+}
+
+
+def lines_of(ax) -> dict:
+    return {line.get_label(): line for line in ax.lines}
+
+
+def legend_of(ax) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def smallest_text(figure) -> float:
+    import matplotlib.text
+
+    figure.canvas.draw()
+    return min(
+        text.get_fontsize()
+        for text in figure.findobj(matplotlib.text.Text)
+        if text.get_visible() and text.get_text().strip()
+    )
+
+
+# --- scale generalisation ---
+
+
+def test_scale_generalisation_shows_every_curve_and_the_training_size():
+    figure, axes = new_figure()
+    ax = axes[0, 0]
+    plot_scale_generalisation(CURVES, ax, training_size=1.0, paper={"paper": (1.0, 92.5, 93.5)})
+    lines = lines_of(ax)
+    for label, curve in CURVES.items():
+        np.testing.assert_allclose(lines[label].get_xdata(), FACTORS)
+        np.testing.assert_allclose(lines[label].get_ydata(), list(curve.values()))
+    assert legend_of(ax) == ["single", "average", "paper"]
+    assert any(line.get_linestyle() == ":" and set(line.get_xdata()) == {1.0} for line in ax.lines)
+    assert "trained" in [text.get_text() for text in ax.texts]
+    assert ax.get_xscale() == "log"
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["½", "1/√2", "1", "√2", "2"]
+    np.testing.assert_allclose(ax.get_xticks(minor=True), FACTORS[1::2])
+    assert "size factor" in ax.get_xlabel() and ax.get_ylabel() == "test accuracy (%)"
+    low, high = ax.get_ylim()
+    assert low < 63 - 5 and 93 < high <= 101  # room for the legend below, none wasted above
+
+
+def test_paper_values_span_their_range():
+    _, axes = new_figure()
+    plot_scale_generalisation(CURVES, axes[0, 0], paper={"paper": (1.0, 84.5, 86.5)})
+    (container,) = axes[0, 0].containers
+    (segments,) = container.lines[2]
+    np.testing.assert_allclose(segments.get_segments()[0], [[1, 84.5], [1, 86.5]])
+
+
+def test_curves_differ_in_more_than_colour():
+    _, axes = new_figure()
+    curves = {f"network {n}": {f: 90.0 - n for f in FACTORS} for n in range(9)}
+    plot_scale_generalisation(curves, axes[0, 0])
+    lines = [line for label, line in lines_of(axes[0, 0]).items() if label in curves]
+    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines]
+    assert len(set(looks)) == 9
+    assert len({marker for _, marker, _ in looks[:7]}) == 7
+
+
+def test_palette_is_told_apart_without_colour():
+    """No two of the first five colours have nearly the same luminance and hue for a dichromat."""
+    # a red-green blind eye sees about the blue and the yellow (mean of red and green) part
+    seen = np.array([[0.3 * r + 0.7 * g, b] for r, g, b in map(to_rgb, PALETTE[:5])])
+    distance = np.linalg.norm(seen[:, None] - seen, axis=-1) + np.eye(5)
+    assert distance.min() > 0.1
+
+
+# --- object sizes ---
+
+
+def test_object_sizes_are_shaded_where_the_network_was_trained():
+    sizes = range(17, 65)
+    ours = {"GaussDerNet": {size: 90.0 for size in sizes}}
+    others = {name: {size: 60.0 + size / 4 for size in sizes} for name in ("SESN", "DISCO")}
+    figure, axes = new_figure()
+    ax = axes[0, 0]
+    plot_object_sizes(ours, ax, training_sizes=(33, 48), others=others)
+    (span,) = ax.patches
+    assert span.get_x() == 32.5 and span.get_x() + span.get_width() == 48.5
+    lines = lines_of(ax)
+    assert set(lines) == {"GaussDerNet", "SESN", "DISCO"}
+    assert lines["GaussDerNet"].get_linewidth() > lines["SESN"].get_linewidth()
+    assert lines["SESN"].get_linestyle() == "--" and lines["SESN"].get_color() != PALETTE[0]
+    assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
+    legend_below(figure, ax)
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == list(lines)
+
+
+# --- scale selection ---
+
+
+def histogram() -> np.ndarray:
+    """Mean log2 sigma exactly equal to log2 size factor - 1/4."""
+    shares = np.zeros((9, 7))
+    for n, factor in enumerate(FACTORS):
+        place = 2 * (np.log2(factor) - 0.25) + 3
+        lower = int(np.floor(place))
+        shares[n, lower : lower + 2] = 1 - (place - lower), place - lower
+    return shares
+
+
+def test_scale_selection_shows_shares_and_their_mean():
+    figure, axes = new_figure()
+    ax = axes[0, 0]
+    plot_scale_selection(
+        histogram(), ax, size_factors=FACTORS, channel_sigmas=SIGMAS, title="all images"
+    )
+    mesh = ax.collections[0]
+    np.testing.assert_allclose(mesh.get_array(), 100 * histogram().T)
+    assert mesh.get_clim()[0] == 0
+    mean = lines_of(ax)["mean"]
+    np.testing.assert_allclose(mean.get_xdata(), np.log2(FACTORS))
+    np.testing.assert_allclose(mean.get_ydata(), np.log2(FACTORS) - 0.25, atol=1e-12)
+    expected = ax.lines[1]  # slope one through the mean at size factor 1
+    np.testing.assert_allclose(expected.get_ydata() - expected.get_xdata(), -0.25, atol=1e-12)
+    assert [t.get_text() for t in ax.get_yticklabels()][3:] == ["1", "1.41", "2", "2.83"]
+    assert ax.get_title() == "all images" and "px" in ax.get_ylabel()
+    assert ax.get_xlim() == (-1.125, 1.125) and ax.get_ylim() == (-1.75, 1.75)
+    assert len(figure.axes) == 2 and figure.axes[1].get_ylabel() == "% of the images"
+
+
+def test_sizes_without_any_image_have_no_mean():
+    shares = histogram()
+    shares[2] = 0  # nothing was wrong at this size
+    _, axes = new_figure()
+    options = {"size_factors": FACTORS, "channel_sigmas": SIGMAS, "colour_bar": False}
+    plot_scale_selection(shares, axes[0, 0], **options)
+    assert len(lines_of(axes[0, 0])["mean"].get_xdata()) == 8
+    _, axes = new_figure()
+    plot_scale_selection(np.zeros((9, 7)), axes[0, 0], **options)
+    assert len(lines_of(axes[0, 0])["mean"].get_xdata()) == 0
+    with pytest.raises(ValueError, match=r"`shares` must be .*\(9, 7\). Received: shape \(7, 9\)"):
+        plot_scale_selection(shares.T, axes[0, 0], **options)
+
+
+# --- images ---
+
+
+def test_maps_share_a_colour_scale_and_mark_their_maximum():
+    maps = np.zeros((2, 12, 16))
+    maps[0, 3, 5], maps[1, 7, 9] = 2.0, 8.0
+    figure, axes = new_figure(columns=3)
+    image = np.full((12, 16, 1), 255)
+    plot_activation_maps(image, maps, axes[0], titles=["fine", "coarse"], image_title="bag")
+    assert [ax.get_title() for ax in axes[0]] == ["bag", "fine", "coarse"]
+    for ax, values, place in zip(axes[0, 1:], maps, ((5, 3), (9, 7)), strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), values)
+        assert ax.images[0].get_clim() == (0, 8)
+        assert (ax.lines[0].get_xdata()[0], ax.lines[0].get_ydata()[0]) == place
+    assert axes[0, 0].images[0].get_array().max() == 1
+    with pytest.raises(ValueError, match="`axes` must be 3. Received: 2 axes"):
+        plot_activation_maps(image, maps, axes[0, :2])
+
+
+def test_filters_have_white_at_zero():
+    filters = [np.array([[0.0, 2.0], [-1.0, 0.5]]), np.zeros((2, 2))]
+    _, axes = new_figure(columns=3)
+    plot_filters(filters, axes[0], titles=["∂ 30°\n0.98", "∇²"])
+    picture = axes[0, 0].images[0]
+    assert picture.get_clim() == (-2, 2)
+    zero, positive, negative = picture.to_rgba(np.array([0.0, 2.0, -2.0]))[:, :3]
+    np.testing.assert_allclose(zero, 1, atol=0.04)
+    assert positive[0] > positive[2] and negative[2] > negative[0]  # red and blue
+    assert axes[0, 0].get_title() == "∂ 30°\n0.98"
+    assert not axes[0, 2].axison and axes[0, 1].axison
+
+
+def test_detections_are_circled_and_named():
+    found = [
+        Detection(10, 20, 3, 2**0.5, 6.0, 1, "trouser", 9.0),
+        Detection(25, 40, 1, 0.5, 3.0, 4, "", 5.0),
+    ]
+    _, axes = new_figure()
+    ax = axes[0, 0]
+    plot_detections(np.zeros((36, 48, 1)), found, ax)
+    assert [(c.center, c.radius) for c in ax.patches] == [((20, 10), 6.0), ((40, 25), 3.0)]
+    assert [t.get_text() for t in ax.texts] == ["trouser, σ₀ = 1.41", "class 4, σ₀ = 0.5"]
+    assert ax.get_xlim() == (-0.5, 47.5) and ax.get_ylim() == (35.5, -0.5)
+
+
+def test_colour_images_keep_their_colours():
+    _, axes = new_figure()
+    show_image(np.array([[[255, 0, 51]]]), axes[0, 0])
+    np.testing.assert_allclose(axes[0, 0].images[0].get_array(), [[[1, 0, 0.2]]])
+
+
+# --- sigmas ---
+
+
+def test_sigmas_and_the_fit():
+    _, axes = new_figure()
+    ax = axes[0, 0]
+    plot_sigmas(
+        {"learned": [0.5, 0.8, 1.4], "other": [0.4, 1.0, 2.0]}, ax, fits={"paper": (0.5, 1.7)}
+    )
+    lines = lines_of(ax)
+    np.testing.assert_array_equal(lines["learned"].get_xdata(), [1, 2, 3])
+    np.testing.assert_array_equal(lines["learned"].get_ydata(), [0.5, 0.8, 1.4])
+    np.testing.assert_allclose(lines["paper"].get_ydata(), [0.5, 0.85, 1.445])
+    assert lines["paper"].get_linestyle() == "--" and legend_of(ax)[-1] == "paper"
+    assert ax.get_yscale() == "log" and ax.get_ylabel() == "σ (pixels)"
+    np.testing.assert_array_equal(ax.get_xticks(), [1, 2, 3])
+
+
+# --- files ---
+
+
+def test_save_writes_png_and_vector_pdf_of_column_width(tmp_path):
+    from matplotlib.image import imread
+
+    figure, axes = new_figure(height=60)
+    plot_scale_generalisation(CURVES, axes[0, 0])
+    assert smallest_text(figure) >= 6  # points, at the printed size
+    png, pdf = save(figure, tmp_path / "new" / "figure_2.0")
+    assert (png.name, pdf.name) == ("figure_2.0.png", "figure_2.0.pdf")
+    height, width = imread(png).shape[:2]
+    assert abs(width / 300 * 25.4 - COLUMN) < 0.2 and abs(height / 300 * 25.4 - 60) < 0.2
+    data = pdf.read_bytes()
+    assert data.startswith(b"%PDF") and b"/Subtype /Image" not in data  # lines, not pixels
+    before = png.read_bytes(), data
+    figure, axes = new_figure(height=60)
+    plot_scale_generalisation(CURVES, axes[0, 0])
+    assert [path.read_bytes() for path in save(figure, png)] == list(before)
+
+
+def test_users_settings_do_not_leak_in_or_out():
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 30, "axes.labelsize": 30}):
+        figure, axes = new_figure()
+        plot_scale_generalisation(CURVES, axes[0, 0])
+        assert matplotlib.rcParams["font.size"] == 30
+    assert axes[0, 0].xaxis.label.get_fontsize() == 8
+
+
+def test_plots_imports_matplotlib_only_where_it_draws():
+    """Keras itself imports it where it is installed, so `sys.modules` would tell nothing."""
+    names = [
+        name
+        for node in ast.parse(Path(plots.__file__).read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None), *(alias.name for alias in node.names)]
+    ]
+    assert "numpy" in names and not any("matplotlib" in (name or "") for name in names)
