@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS
+from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
 
 FORMAT_VERSION = 1
 POOLINGS = ("max", "average", "logsumexp")
@@ -56,10 +57,8 @@ class GaussDerNetConfig:
     )
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):  # JSON has lists only
-            value = getattr(self, field.name)
-            if isinstance(value, list):
-                object.__setattr__(self, field.name, tuple(value))
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         _check(self)
 
     @property
@@ -116,6 +115,13 @@ class GaussDerNetConfig:
         return cls.from_dict(data)
 
 
+def _plain(value: Any) -> Any:
+    """The same in Python's own types: tuples for JSON's lists, nothing of numpy."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+
+
 def _refuse_unknown(data: dict[str, Any]) -> None:
     names = [field.name for field in dataclasses.fields(GaussDerNetConfig)]
     for key in data:
@@ -159,7 +165,7 @@ def _check(config: GaussDerNetConfig) -> None:
     )
     expect("sigma_ratio", number(c.sigma_ratio) and 1 <= c.sigma_ratio < 10, "in [1, 10)")
     expect("widths", all_of(c.widths, count) and len(c.widths) > 0, "positive integers")
-    expect("jet_order", c.jet_order in (2, 3), "2 or 3")
+    expect("jet_order", count(c.jet_order) and c.jet_order in (2, 3), "2 or 3")
     expect("method", c.method in METHODS, f"one of {METHODS}")
     expect(
         "truncation",
@@ -200,3 +206,17 @@ def _check(config: GaussDerNetConfig) -> None:
         expect(name, isinstance(getattr(c, name), bool), "True or False")
     if c.compensate_integration:
         expect("method", c.method.startswith("integrated"), "an integrated one to be compensated")
+    if c.learned_sigmas:
+        low, high = c.sigma_range
+        first, last = 1.0, c.sigma_ratio ** (c.num_layers - 1)
+        expect(
+            "sigma_range",
+            low <= first and last <= high,
+            f"a range with the initial {first:g} to {last:.4g} (sigma_ratio**(layers - 1)) in it",
+        )
+        if c.compensate_integration:
+            expect(
+                "sigma_range",
+                (low * c.channel_sigmas[0]) ** 2 > PIXEL_VARIANCE,
+                "above 0.2887 / channel_sigmas[0], since sigma**2 - 1/12 must stay positive",
+            )

@@ -7,6 +7,7 @@ from keras import ops
 from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
+    PADDINGS,
     LayerPlan,
     Smoothing,
     difference_mask,
@@ -15,6 +16,7 @@ from gdn_keras.scale_space import (
     plan_channel,
     smoothing_matrix,
 )
+from gdn_keras.scale_space._checks import check_integer
 from gdn_keras.scale_space.plan import apply_blocks, kernel_radius, offset_of, placement
 
 
@@ -67,9 +69,7 @@ class JetLayer(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not isinstance(filters, int) or filters < 1:
-            raise ValueError(f"`filters` must be a positive integer. Received: filters={filters}.")
-        self.filters = filters
+        self.filters = check_integer("filters", filters, low=1)
         self.sigma = tuple(sigma) if isinstance(sigma, (list, tuple)) else sigma
         self.jet_order = jet_order
         self.zero_order = zero_order
@@ -84,6 +84,7 @@ class JetLayer(keras.layers.Layer):
             plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
         )
         self._smoothing = Smoothing(method, truncation, padding, compensate)
+        self._check()
         self._terms = jet_terms(jet_order, zero_order)
         # 2-jets of smoothed images: one 3x3 convolution. Otherwise all derivatives are stacked.
         self._fused = method in HYBRID_METHODS and jet_order == 2
@@ -95,10 +96,7 @@ class JetLayer(keras.layers.Layer):
             raise ValueError(
                 f"All inputs must have the same known number of channels. Received: {input_shape}."
             )
-        self._plans = self.plans or tuple(
-            self._dense_plan(shape, sigma)
-            for shape, sigma in zip(shapes, self._sigmas(), strict=True)
-        )
+        self._plans = self._plans_for(shapes)
         self.kernel = self.add_weight(
             name="kernel",
             shape=(len(self._terms), channels.pop(), self.filters),
@@ -189,6 +187,9 @@ class JetLayer(keras.layers.Layer):
         """`sigma` itself, or the tensor that has been learned in its place."""
         return sigma if self.ratio is False else sigma / self.learned_ratio * self.ratio
 
+    def _plans_for(self, shapes):
+        return self.plans or tuple(map(self._dense_plan, shapes, self._sigmas()))
+
     def _dense_plan(self, shape, sigma):
         if len(shape) != 4 or None in shape[1:]:
             raise ValueError(
@@ -208,13 +209,27 @@ class JetLayer(keras.layers.Layer):
         )
         return plan.layers[0]
 
+    def _check(self):
+        for name, allowed in (("jet_order", (2, 3)), ("padding", PADDINGS)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}.")
+        for sigma in self._sigmas():
+            kernel_radius(sigma, self._smoothing)  # refuses what there is no kernel for
+        if self.learned_ratio is not None:
+            low, high = self.ratio_range
+            if not 0 < low <= self.learned_ratio <= high:
+                raise ValueError(
+                    "`ratio_range` must be (low, high) with 0 < low <= learned_ratio <= high. "
+                    f"Received: ratio_range={self.ratio_range}, learned_ratio={self.learned_ratio}."
+                )
+            kernel_radius(min(self._sigmas()) * low / self.learned_ratio, self._smoothing)
+
     def _sigmas(self):
         return self.sigma if isinstance(self.sigma, tuple) else (self.sigma,)
 
     def _as_list(self, inputs, of_shapes=False):
-        several = isinstance(inputs, (list, tuple)) and not (
-            of_shapes and isinstance(inputs[-1], int)
-        )
+        several = isinstance(inputs[0] if of_shapes else inputs, (list, tuple))
         if several != isinstance(self.sigma, tuple) or (several and len(inputs) != len(self.sigma)):
             raise ValueError(
                 "`JetLayer` takes one tensor for one sigma and a list of tensors for a tuple of "
@@ -225,11 +240,9 @@ class JetLayer(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         shapes = self._as_list(input_shape, of_shapes=True)
-        if not self.built:
-            self.build(input_shape)
         outputs = [
             (shape[0], *plan.output_size, self.filters)
-            for shape, plan in zip(shapes, self._plans, strict=True)
+            for shape, plan in zip(shapes, self._plans_for(shapes), strict=True)
         ]
         return outputs if isinstance(self.sigma, tuple) else outputs[0]
 
@@ -313,6 +326,11 @@ def _difference(matrix, axis, order):
 def _centre_crop(image, plan):
     for dimension, axis in ((1, plan.rows), (2, plan.columns)):
         excess = image.shape[dimension] - axis.window.count
+        if excess not in (0, axis.domain.count - axis.window.count):
+            raise ValueError(
+                f"The layer was built for images of {plan.rows.domain.count} x "
+                f"{plan.columns.domain.count} samples. Received: {tuple(image.shape)}."
+            )
         if excess:
             part = slice(excess // 2, excess // 2 + axis.window.count)
             image = image[:, part] if dimension == 1 else image[:, :, part]

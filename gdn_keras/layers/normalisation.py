@@ -25,7 +25,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         self.synchronized = synchronized
 
     def build(self, input_shape):
-        shape = input_shape if isinstance(input_shape[-1], int) else input_shape[0]
+        shape = input_shape[0] if isinstance(input_shape[0], (list, tuple)) else input_shape
         weight = {"shape": (shape[-1],), "autocast": False}
         self.gamma = self.add_weight(name="gamma", initializer="ones", **weight)
         self.beta = self.add_weight(name="beta", initializer="zeros", **weight)

@@ -24,6 +24,11 @@ class SpatialSelection(keras.layers.Layer):
         self.mode = mode
 
     def call(self, inputs):
+        if not isinstance(inputs, (list, tuple)):
+            raise ValueError(
+                "`SpatialSelection` takes a list of maps, one per scale channel. "
+                f"Received: one tensor of shape {tuple(inputs.shape)}."
+            )
         select = _centre if self.mode == "centre" else lambda x: ops.max(x, axis=(1, 2))
         return ops.stack([select(tensor) for tensor in inputs], axis=1)
 
