@@ -1,0 +1,63 @@
+"""What several test files share: small configs, weights as after training, images."""
+
+import keras
+import numpy as np
+
+from gdn_keras import GaussDerNetConfig
+
+
+def small_config(**changes):
+    """Two scale channels, three layers, 13 x 12 pixels: odd, even, smaller than its kernels."""
+    settings = {
+        "input_size": (13, 12),
+        "input_channels": 2,
+        "num_classes": 3,
+        "channel_sigmas": (0.7, 1.4),
+        "sigma_ratio": 1.4,
+        "widths": (4, 5),
+    }
+    return GaussDerNetConfig(**{**settings, **changes})
+
+
+def randomise(model, seed=0):
+    """Weights as after some training: batch norm and biases are not what they start with."""
+    rng = np.random.default_rng(seed)
+    draw = {
+        "kernel": lambda shape: rng.normal(size=shape) / np.sqrt(shape[0] * shape[1]),
+        "bias": lambda shape: rng.normal(size=shape) / 2,
+        "gamma": lambda shape: rng.uniform(0.5, 1.5, shape),
+        "beta": lambda shape: rng.normal(size=shape) / 2,
+        "moving_mean": lambda shape: rng.normal(size=shape) / 10,
+        "moving_variance": lambda shape: rng.uniform(0.01, 0.05, shape),
+    }
+    for weight in model.weights:
+        if weight.name in draw:
+            weight.assign(draw[weight.name](tuple(weight.shape)).astype("float32"))
+    return model
+
+
+def weights_by_layer(model):
+    """One dict of arrays per layer k, with the weights of jet_k and norm_k by their names."""
+    layers = []
+    for k in range(1, model.config.num_layers + 1):
+        named = [layer for layer in model.layers if layer.name in (f"jet_{k}", f"norm_{k}")]
+        layers.append(
+            {w.name: keras.ops.convert_to_numpy(w) for layer in named for w in layer.weights}
+        )
+    return layers
+
+
+def random_images(config, batch=2, seed=1):
+    """Squares of 3 x 3 pixels of random grey: structure at the scales of the networks."""
+    height, width = config.input_size
+    coarse = (batch, -(-height // 3), -(-width // 3), config.input_channels)
+    squares = np.random.default_rng(seed).uniform(0, 255, coarse).repeat(3, 1).repeat(3, 2)
+    return squares[:, :height, :width].astype("float32")
+
+
+def evaluate(model, images, **kwargs):
+    """The output(s) of a model as numpy arrays."""
+    outputs = model(images, **kwargs)
+    if isinstance(outputs, (list, tuple)):
+        return [keras.ops.convert_to_numpy(output) for output in outputs]
+    return keras.ops.convert_to_numpy(outputs)
