@@ -66,7 +66,7 @@ def data_folder(data_dir: str | os.PathLike | None = None) -> Path | None:
     return Path(chosen).expanduser() if chosen else None
 
 
-def find(folder: Path, subfolder: str, names: tuple[str, ...]) -> list[Path]:
+def find(subfolder: str, names: tuple[str, ...], *, folder: Path) -> list[Path]:
     """The named files of folder/subfolder; says how to get those that are missing."""
     paths = [folder / subfolder / name for name in names]
     missing = [path.name for path in paths if not path.is_file()]

@@ -6,7 +6,10 @@ The validation set is the last 10,000 images of the original training set, in th
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from gdn_keras.datasets.resize import object_size, rescale
 SIZE_FACTORS: tuple[float, ...] = tuple(2 ** (n / 4) for n in range(-4, 5))
 SPLITS = ("train", "validation", "train+validation", "test")
 BORDER = 4  # a translated object stays this many pixels away from the border
+Finder = Callable[[str, tuple[str, ...]], list[Path]]
 _TRANSLATION_KEYS = {"train": 1, "test": 2}
 _VALIDATION = 10_000
 
@@ -66,13 +70,34 @@ def load_arrays(
         limit: only the first `limit` images of the split.
         mode: "centred" or "matlab", see `rescale`.
     """
+    return load_with(
+        finder(data_dir), name, split=split, size_factor=size_factor, limit=limit, mode=mode
+    )
+
+
+def finder(data_dir: str | os.PathLike | None = None) -> Finder:
+    """How to get the standard files: from a folder if there is one, otherwise by download."""
+    folder = raw.data_folder(data_dir)
+    return partial(raw.find, folder=folder) if folder else download.find
+
+
+def load_with(
+    find: Finder,
+    name: str,
+    *,
+    split: str,
+    size_factor: float,
+    limit: int | None = None,
+    mode: str = "centred",
+) -> Arrays:
+    """`load_arrays` with a function that finds the standard files."""
     factor = check_size_factor(size_factor)
     source = source_of(name)
     if source == name and factor != 1:
         raise ValueError(
             f"`size_factor` must be 1 for the regular set {name!r}. Received: {size_factor}."
         )
-    arrays, first = load_regular(source, split=split, data_dir=data_dir, limit=limit)
+    arrays, first = load_regular(find, source, split=split, limit=limit)
     if source == name:
         return arrays
     part = "test" if split == "test" else "train"
@@ -87,36 +112,33 @@ def load_arrays(
 
 
 def load_regular(
-    name: str, *, split: str, data_dir: str | os.PathLike | None, limit: int | None
+    find: Finder, name: str, *, split: str, limit: int | None = None
 ) -> tuple[Arrays, int]:
     """A split of a regular set, and the position of its first image in the original file(s)."""
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1. Received: limit={limit}.")
-    folder = raw.data_folder(data_dir)
     part = "test" if split == "test" else "train"
     if name == "fashion_mnist":
-        names = raw.FASHION_FILES[part]
-        paths = raw.find(folder, raw.FASHION_FOLDER, names) if folder else download.fashion(names)
+        paths = find(raw.FASHION_FOLDER, raw.FASHION_FILES[part])
         images, labels = raw.read_fashion(paths)
+        border = len(images) - _VALIDATION
+        if part == "train" and border < 1:
+            raise ValueError(
+                f"{paths[0]} must hold more than the {_VALIDATION} images of the validation set. "
+                f"Received: {len(images)}."
+            )
+        where = {"train": slice(border), "validation": slice(border, None)}.get(split, slice(None))
+        images, labels = images[where], labels[where]
+        first = where.start or 0
     else:
-        names = raw.CIFAR_FILES[part]
-        if part == "train":
-            names = {"train": names[:4], "validation": names[4:]}.get(split, names)
+        where = {"train": slice(4), "validation": slice(4, None)}.get(split, slice(None))
+        names = raw.CIFAR_FILES[part][where]
+        first = (where.start or 0) * raw.CIFAR_BATCH
         if limit is not None:
             names = names[: -(-limit // raw.CIFAR_BATCH)]
-        paths = raw.find(folder, raw.CIFAR_FOLDER, names) if folder else download.cifar(names)
-        images, labels = raw.read_cifar(paths)
-    first = 0
-    if name == "fashion_mnist" and split in ("train", "validation"):
-        border = max(len(images) - _VALIDATION, 0)
-        first = border if split == "validation" else 0
-        images, labels = (
-            (x[border:] if split == "validation" else x[:border]) for x in (images, labels)
-        )
-    elif name == "cifar10" and split == "validation":
-        first = 4 * raw.CIFAR_BATCH
+        images, labels = raw.read_cifar(find(raw.CIFAR_FOLDER, names))
     return Arrays(images[:limit], labels[:limit], REGULAR[name]), first
 
 
