@@ -11,11 +11,12 @@ from gdn_keras.datasets import (
     load_samples,
     load_stir,
     make_stir,
+    raw,
     tfds_builder,
 )
 from gdn_keras.datasets.figure import contact_sheet
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
-from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor
+from gdn_keras.datasets.rescaled import REGULAR, RESCALINGS, check_size_factor, source_files
 from gdn_keras.datasets.samples import STIR_INSTANCES, STIR_SIZES
 from gdn_keras.datasets.verify import verify
 
@@ -32,13 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m gdn_keras.datasets", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    raw = argparse.ArgumentParser(add_help=False)
-    raw.add_argument(
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
         "--data-dir", help=f"folder with the standard files (default: ${ENVIRONMENT_VARIABLE})"
     )
 
     prepare = commands.add_parser(
-        "prepare", parents=[raw], help="write a rescaled data set in the format of TFDS"
+        "prepare", parents=[common], help="write a rescaled data set in the format of TFDS"
     )
     prepare.add_argument("name", choices=tuple(RESCALINGS))
     prepare.add_argument(
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("--to", help="folder to write to (default: ~/tensorflow_datasets)")
     prepare.set_defaults(command=_prepare)
 
-    show = commands.add_parser("show", parents=[raw], help="draw a contact sheet")
+    show = commands.add_parser("show", parents=[common], help="draw a contact sheet")
     show.add_argument(
         "name",
         help=f"{', '.join((*RESCALINGS, *STIR_INSTANCES))} (images of the package; of STIR all "
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--image", type=int, default=0, help="which sample is shown at every size")
     show.set_defaults(command=_show)
 
-    check = commands.add_parser("verify", parents=[raw], help="check the files of a data folder")
+    check = commands.add_parser("verify", parents=[common], help="check the files of a data folder")
     check.set_defaults(command=_verify)
 
     make = commands.add_parser("make-stir", help="make a STIR-like file from labelled photographs")
@@ -74,6 +75,9 @@ def _prepare(options) -> int:
 
     factors = [check_size_factor(factor) for factor in options.size_factor or SIZE_FACTORS]
     folder = data_folder(options.data_dir)
+    if folder is not None:  # find out what is missing before any work is done
+        for files in source_files(options.name):
+            raw.find(*files, folder=folder)
     config = tfds.download.DownloadConfig(manual_dir=folder)
     for factor in factors:
         builder = tfds_builder(options.name, size_factor=factor, data_dir=options.to)
@@ -85,6 +89,8 @@ def _prepare(options) -> int:
 def _show(options) -> int:
     if options.name in RESCALINGS:
         figure = _show_rescaled(options.name, options.image)
+    elif options.name in REGULAR:
+        raise ValueError(f"Give a rescaled set, e.g. rescaled_{options.name}, a STIR name or file.")
     else:
         figure = _show_stir(options.name, options.image, options.data_dir)
     target = options.to or Path(f"{Path(options.name).stem}.png")
@@ -108,7 +114,7 @@ def _show_rescaled(name: str, image: int):
         for factor in SIZE_FACTORS
     ]
     return contact_sheet(
-        classes, factors, title=f"{name}: the classes at size factor {at:g}, one at all factors"
+        classes, factors, title=f"{name}: classes at size factor {at:g}, one image at all factors"
     )
 
 
@@ -128,9 +134,8 @@ def _show_stir(name: str, image: int, data_dir):
         (f"{size} pixels", arrays.images[np.flatnonzero(arrays.object_sizes == size)[image]])
         for size in sizes
     ]
-    return contact_sheet(
-        classes, one, title=f"{Path(name).stem}: the classes, one at several sizes"
-    )
+    title = f"{Path(name).stem}: the classes, one object at several sizes"
+    return contact_sheet(classes, one, title=title)
 
 
 def _check_image(image: int, count: int) -> None:

@@ -145,7 +145,7 @@ def as_dataset(
     With a seed it delivers the batches of `training_batches`, for ever, from `state` on:
 
     >>> train = as_dataset(arrays, batch_size=32, seed=0, augment=("flip",))
-    >>> model.fit(train, epochs=3, steps_per_epoch=len(arrays) // 32)
+    >>> model.fit(train, epochs=3, steps_per_epoch=len(arrays) // 32, shuffle=False)
 
     Without one, for evaluation: every image once, in order, the last batch as small as it is.
     """

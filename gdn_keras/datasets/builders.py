@@ -16,7 +16,14 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from gdn_keras.datasets import download, raw
-from gdn_keras.datasets.rescaled import REGULAR, RESCALINGS, SIZE_FACTORS, finder, load_with
+from gdn_keras.datasets.rescaled import (
+    REGULAR,
+    RESCALINGS,
+    SIZE_FACTORS,
+    finder,
+    load_with,
+    source_files,
+)
 
 _PAPER = """@article{perzanowski2025scale,
   title={Scale generalisation properties of extended scale-covariant and scale-invariant
@@ -101,8 +108,7 @@ class _Rescaled(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     def _finder(self, dl_manager):
         """From `manual_dir` if it holds the original data set, else as `load_arrays` does."""
-        source = RESCALINGS[self.name].source
-        subfolder = {"fashion_mnist": raw.FASHION_FOLDER, "cifar10": raw.CIFAR_FOLDER}[source]
+        subfolder, _ = source_files(self.name)[0]
         try:
             manual = Path(dl_manager.manual_dir)
         except AssertionError:  # not given, or empty

@@ -24,7 +24,7 @@ def contact_sheet(
         for start in range(0, len(group), columns)
     ]
     figure = Figure(figsize=(1.3 * columns, 1.55 * len(rows) + 0.5), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, fontsize=11)
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for line, row in zip(axes, rows, strict=True):
         for ax in line:

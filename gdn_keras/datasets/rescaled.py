@@ -188,6 +188,13 @@ def source_of(name: str) -> str:
     return RESCALINGS[name].source if name in RESCALINGS else name
 
 
+def source_files(name: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Subfolder and names of all standard files behind a data set."""
+    if source_of(name) == "fashion_mnist":
+        return [(raw.FASHION_FOLDER, files) for files in raw.FASHION_FILES.values()]
+    return [(raw.CIFAR_FOLDER, files) for files in raw.CIFAR_FILES.values()]
+
+
 def check_size_factor(size_factor: float) -> float:
     """The exact 2^(n/4), n = -4...4, for a number that agrees with it to three decimals."""
     for exact in SIZE_FACTORS:

@@ -58,9 +58,8 @@ def verify(data_dir: str | os.PathLike | None = None, *, progress: bool = False)
         if (folder / subfolder).is_dir()
         for name in names
     ]
-    paths += [
-        folder / "stir" / name for name in FILES.values() if (folder / "stir" / name).exists()
-    ]
+    stir = folder / "stir"
+    paths += [stir / name for name in FILES.values() if (stir / name).exists()]
     if not paths:
         raise FileNotFoundError(
             f"There is no data set in {folder}: none of {(*CHECKSUMS, 'stir')} is there."
