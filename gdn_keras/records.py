@@ -21,9 +21,9 @@ from gdn_keras.config import GaussDerNetConfig
 METRICS_VERSION = 1
 LICENCE = "Apache-2.0"
 CITATION = (
-    "A. Perzanowski and T. Lindeberg: Scale generalisation properties of extended "
+    "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "
     "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
-    "spatial scaling variations. arXiv preprint."
+    "spatial scaling variations, Journal of Mathematical Imaging and Vision, 2025."
 )
 
 

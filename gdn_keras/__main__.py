@@ -1,0 +1,252 @@
+"""The command line of the zoo: python -m gdn_keras list | info | predict | download | evaluate.
+
+Exit codes: 0 done, 1 it could not be done (the reason is on stderr), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras import zoo
+from gdn_keras.config import POOLINGS
+from gdn_keras.scale_space import METHODS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except BrokenPipeError:  # `… | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _list(args) -> int:
+    names = zoo.list_models(
+        args.pattern,
+        dataset=args.dataset,
+        pooling=args.pooling,
+        jet=args.jet,
+        kernel=args.kernel,
+        trained=not args.all,
+        min_accuracy=args.min_accuracy,
+    )
+    infos = [zoo.info(name) for name in names]
+    if args.json:
+        _print_json([known.to_dict() for known in infos])
+        return 0
+    if not infos:
+        print("no such networks; --all also lists configurations without weights", file=sys.stderr)
+        return 0
+    width = max(len(name) for name in names)
+    print(f"{'name':<{width}}  {'data set':<33}  {'parameters':>10}  {'mean accuracy':>13}")
+    for known in infos:
+        mean = "" if known.mean_accuracy is None else f"{known.mean_accuracy:.2%}"
+        print(f"{known.name:<{width}}  {known.dataset:<33}  {known.parameters:>10,}  {mean:>13}")
+    return 0
+
+
+def _info(args) -> int:
+    known = zoo.info(args.name)
+    if args.json:
+        _print_json(known.to_dict())
+    else:
+        print(known)
+    return 0
+
+
+def _predict(args) -> int:
+    from gdn_keras import predict
+
+    known = zoo.info(args.name)
+    images, failed = [], False
+    for path in args.images:
+        try:
+            images.append(
+                predict.read_image(path, config=known.config, dataset=known.dataset, fit=args.fit)
+            )
+        except (ValueError, OSError) as error:
+            failed = True
+            print(f"error: {error}", file=sys.stderr)
+    if not images:
+        return 1
+    model = zoo.load(args.name, offline=args.offline or None)
+    pixels = np.stack([image.pixels for image in images])
+    predictions = predict.classify(model, pixels, top=args.top)
+    if args.json:
+        _print_json([_as_json(*pair) for pair in zip(images, predictions, strict=True)])
+    else:
+        for image, prediction in zip(images, predictions, strict=True):
+            _print_prediction(image, prediction)
+    if args.figure:
+        path = Path(args.figure)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        predict.draw(model, images, predictions).savefig(path)
+        print(f"figure: {path}", file=sys.stderr)
+    return int(failed)
+
+
+def _print_prediction(image, prediction) -> None:
+    print(f"{image.path}  ({image.how})")
+    for _, name, probability in prediction.classes:
+        print(f"  {probability:7.2%}  {name}")
+    share = f"{prediction.shares[prediction.channel]:.0%} of the output"
+    print(f"  scale channel {prediction.channel + 1} (sigma {prediction.sigma:.3g}): {share}")
+
+
+def _as_json(image, prediction) -> dict:
+    return {
+        "file": image.path,
+        "fitted": image.how,
+        "classes": [
+            {"index": index, "name": name, "probability": probability}
+            for index, name, probability in prediction.classes
+        ],
+        "scale_channel": prediction.channel,
+        "sigma": prediction.sigma,
+        "scale_shares": prediction.shares,
+    }
+
+
+def _download(args) -> int:
+    path = zoo.download(
+        args.name, revision=args.revision, cache_dir=args.cache_dir, force=args.force
+    )
+    print(path)
+    return 0
+
+
+def _evaluate(args) -> int:
+    from gdn_keras.evaluation import evaluate
+
+    known = zoo.info(args.name)
+    density = {"sampling_density": None} if args.exact else {}
+    model = zoo.load(args.name, offline=args.offline or None, **density)
+    measured = evaluate(
+        model,
+        dataset=known.dataset,
+        sizes=args.size,
+        data_dir=args.data_dir,
+        limit=args.limit,
+        batch_size=args.batch_size,
+    )
+    published = (known.exact_accuracy if args.exact else known.accuracy) or {}
+    if args.json:
+        _print_json(
+            {
+                size: {"accuracy": a, "published": published.get(size)}
+                for size, a in measured.items()
+            }
+        )
+        return 0
+    print(f"{'size':>8}  {'accuracy':>8}  {'published':>9}")
+    for size, accuracy in measured.items():
+        stated = f"{published[size]:.2%}" if size in published else ""
+        print(f"{size:>8}  {accuracy:8.2%}  {stated:>9}")
+    print(f"{'mean':>8}  {np.mean(list(measured.values())):8.2%}")
+    return 0
+
+
+def _results(args) -> int:
+    from gdn_keras import registry, results
+
+    root = registry.checkout()
+    if root is None:
+        raise ValueError("The tables belong to a clone of the repository; this is an installation.")
+    stale = results.update(root, check=args.check)
+    for path in stale:
+        print(f"{'stale' if args.check else 'updated'}: {path.relative_to(root)}")
+    return int(args.check and bool(stale))
+
+
+def _print_json(data) -> None:
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m gdn_keras", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(run=run)
+        return command
+
+    command = add("list", _list, "list networks")
+    command.add_argument("pattern", nargs="?", help='with wildcards, in quotes: "cifar_*"')
+    command.add_argument("--dataset")
+    command.add_argument("--pooling", choices=(*POOLINGS, "single"))
+    command.add_argument("--jet", type=int, choices=(2, 3))
+    command.add_argument("--kernel", choices=METHODS)
+    command.add_argument("--min-accuracy", type=float, help="mean over all sizes, 0…1")
+    command.add_argument("--all", action="store_true", help="also configurations without weights")
+    command.add_argument("--json", action="store_true")
+
+    command = add("info", _info, "all that is known about a network")
+    _add_name(command)
+    command.add_argument("--json", action="store_true")
+
+    command = add("predict", _predict, "classify image files")
+    _add_name(command)
+    command.add_argument("images", nargs="+", metavar="IMAGE")
+    command.add_argument(
+        "--fit",
+        choices=("trained", "contain", "cover", "original"),
+        default="trained",
+        help="trained: the longer side becomes what images had in training; contain / cover: the "
+        "longer / shorter side fills the input; original: no resizing (default: trained)",
+    )
+    command.add_argument("--top", type=_positive, default=3, help="how many classes")
+    command.add_argument("--figure", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
+    command.add_argument("--offline", action="store_true", help="never use the network")
+    command.add_argument("--json", action="store_true")
+
+    command = add("download", _download, "bring a network onto this machine; prints its folder")
+    _add_name(command)
+    command.add_argument("--revision", help="branch, tag or commit on the Hub")
+    command.add_argument("--cache-dir")
+    command.add_argument("--force", action="store_true", help="even if it is here already")
+
+    command = add("evaluate", _evaluate, "measure the accuracy on test images of every size")
+    _add_name(command)
+    command.add_argument(
+        "--size", action="append", type=float, help="size factor or object size; may be repeated"
+    )
+    command.add_argument("--limit", type=_positive, help="only the first images of each size")
+    command.add_argument("--exact", action="store_true", help="compute every pixel")
+    command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
+    command.add_argument("--batch-size", type=_positive, default=32)
+    command.add_argument("--offline", action="store_true", help="no network for the weights")
+    command.add_argument("--json", action="store_true")
+
+    command = add("results", _results, "bring registry, results.csv and README table up to date")
+    command.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
+    return parser
+
+
+def _add_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="name, folder or hf://owner/repo[@revision]")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

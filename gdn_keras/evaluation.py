@@ -1,0 +1,68 @@
+"""Accuracy of a network on the test images of its data set, size by size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_arrays, load_stir
+from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor
+from gdn_keras.datasets.stir import SIZES, check_sizes
+from gdn_keras.model import GaussDerNet
+
+
+def size_keys(dataset: str) -> list[str]:
+    """The sizes at which a network for `dataset` is measured, as `Metrics.accuracy` has them."""
+    if dataset.startswith("stir_"):
+        return [str(size) for size in SIZES]
+    return [f"{factor:.3f}" for factor in (SIZE_FACTORS if dataset in RESCALINGS else (1.0,))]
+
+
+def evaluate(
+    model: GaussDerNet,
+    *,
+    dataset: str,
+    sizes: Sequence[float] | None = None,
+    data_dir: str | os.PathLike | None = None,
+    limit: int | None = None,
+    batch_size: int = 32,
+) -> dict[str, float]:
+    """Share of the test images that are classified correctly, by size; shows its progress.
+
+    Args:
+        dataset: "rescaled_cifar10", "stir_emoji", …
+        sizes: size factors or object sizes; default all of `size_keys(dataset)`.
+        data_dir: see `gdn_keras.datasets.load_arrays`.
+        limit: only the first images of each size.
+    """
+    from tqdm import tqdm
+
+    keys = size_keys(dataset) if sizes is None else [_key(dataset, size) for size in sizes]
+    accuracy = {}
+    # one model for all sizes, and a progress bar over them on stderr
+    for key, arrays in tqdm(_test_sets(dataset, keys, data_dir, limit), total=len(keys)):
+        logits = model.predict(arrays.images, batch_size=batch_size, verbose=0)
+        accuracy[key] = float(np.mean(logits.argmax(axis=1) == arrays.labels))
+    return accuracy
+
+
+def _key(dataset: str, size: float) -> str:
+    if dataset.startswith("stir_"):
+        return str(check_sizes([size])[0])
+    return f"{check_size_factor(size):.3f}"
+
+
+def _test_sets(dataset, keys, data_dir, limit) -> Iterator[tuple[str, Arrays]]:
+    for key in keys:
+        if dataset.startswith("stir_"):
+            arrays = load_stir(dataset, split="test", sizes=[int(key)], data_dir=data_dir)
+            yield key, arrays.select(slice(limit))
+        else:
+            yield (
+                key,
+                load_arrays(
+                    dataset, split="test", size_factor=float(key), data_dir=data_dir, limit=limit
+                ),
+            )

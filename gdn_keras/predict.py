@@ -1,0 +1,231 @@
+"""Image files of any size and mode into a network, and its answer in words and in a picture."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.explain import activation_maps, scale_shares
+from gdn_keras.model import GaussDerNet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_PIXELS = 80_000_000  # a 240 MB array; more is hardly a picture to be classified
+FITS = {
+    "trained": "the longer side becomes what images had in training",
+    "contain": "the longer side fills the network's input",
+    "cover": "the shorter side fills the network's input; the rest is cut off",
+    "original": "no resizing; what is too large is cut off",
+}
+_SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
+_FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
+_PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """An image file as a network sees it."""
+
+    path: str
+    pixels: np.ndarray  # uint8, (height, width, colour), the network's input size
+    how: str  # what was done to it, in words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A network's answer for one image."""
+
+    classes: tuple[tuple[int, str, float], ...]  # index, name, probability; best first
+    channel: int  # the scale channel that decided, or contributed most
+    sigma: float  # its first-layer sigma
+    shares: tuple[float, ...]  # of every scale channel in the output of the best class
+
+
+def read_image(
+    path: str | os.PathLike, *, config: GaussDerNetConfig, dataset: str, fit: str = "trained"
+) -> Fitted:
+    """Read an image file and fit it to a network trained on `dataset`; `fit` is one of `FITS`.
+
+    Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. What is
+    left free of the network's input is filled as in training: black, mirrored or with the edge.
+    """
+    if fit not in FITS:
+        raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
+    image, notes = _decode(Path(path), colour=config.input_channels == 3)
+    height, width = config.input_size
+    trained_side = _SIDES.get(RESCALINGS[dataset].source) if dataset in RESCALINGS else None
+    contain = min(height / image.height, width / image.width)
+    scale = {
+        "trained": trained_side / max(image.size) if trained_side else contain,
+        "contain": contain,
+        "cover": max(height / image.height, width / image.width),
+        "original": 1.0,
+    }[fit]
+    size = tuple(max(1, round(scale * side)) for side in image.size)
+    if size != image.size:
+        from PIL import Image
+
+        notes.append(f"resized from {image.width}x{image.height} to {size[0]}x{size[1]}")
+        image = image.resize(size, Image.Resampling.BICUBIC)
+    pixels = np.asarray(image)
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    extension = RESCALINGS[dataset].extension if dataset in RESCALINGS else config.padding
+    fill = _FILLS[extension]
+    for axis, target in ((0, height), (1, width)):
+        pixels = _place(pixels, axis, target, _PAD_MODES[fill])
+    if size[0] > width or size[1] > height:
+        notes.append(f"cut to {width}x{height}")
+    if size[0] < width or size[1] < height:
+        notes.append(f"surroundings up to {width}x{height} {fill}")
+    return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used as it is")
+
+
+def _place(pixels: np.ndarray, axis: int, target: int, mode: str) -> np.ndarray:
+    """Cut or fill an axis to `target` samples, the middle staying the middle."""
+    excess = pixels.shape[axis] - target
+    if excess > 0:
+        return np.take(pixels, np.arange(excess // 2, excess // 2 + target), axis=axis)
+    widths = [(0, 0)] * pixels.ndim
+    widths[axis] = (-excess // 2, -excess - -excess // 2)
+    return np.pad(pixels, widths, mode=mode)
+
+
+def _decode(path: Path, *, colour: bool):
+    """A Pillow image, grey or RGB, upright; and notes on what was done to get it."""
+    from PIL import Image, ImageOps
+
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not an image file.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: it has no bytes.")
+    try:
+        with warnings.catch_warnings():  # Pillow warns of large images; the limit is checked below
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(path)
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"{path} is too large: {error}") from error
+    except PermissionError:
+        raise
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{path} is not an image file that Pillow can read.") from error
+    notes = []
+    with image:
+        if image.width * image.height == 0:
+            raise ValueError(f"{path} is empty: it has {image.width}x{image.height} pixels.")
+        if image.width * image.height > MAX_PIXELS:
+            raise ValueError(
+                f"{path} is too large: at most {MAX_PIXELS:,} pixels are read. "
+                f"Received: {image.width}x{image.height}."
+            )
+        if getattr(image, "n_frames", 1) > 1:
+            notes.append(f"first of {image.n_frames} frames")
+        try:
+            image.load()
+            upright = ImageOps.exif_transpose(image)
+        except Exception as error:  # decoders of broken files raise whatever they like
+            raise ValueError(f"{path} is broken: {error}.") from error
+    if upright.size != image.size:
+        notes.append("turned upright")
+    return _convert(upright, path, notes, mode="RGB" if colour else "L"), notes
+
+
+def _convert(image, path: Path, notes: list[str], *, mode: str):
+    from PIL import Image
+
+    if image.mode == "F" or image.mode.startswith("I"):  # numbers without a fixed range
+        values = np.asarray(image).astype(np.float64)
+        low, high = values.min(), values.max()
+        if not (low >= 0 and high <= (255 if image.mode == "F" else 65535)):
+            raise ValueError(
+                f"{path} has colour mode {image.mode} with values from {low:g} to {high:g}; only "
+                "0…255, or 0…65535 for whole numbers, are understood."
+            )
+        if image.mode.startswith("I;16") or high > 255:
+            values = values / 257
+            notes.append("16 bits to 8")
+        image = Image.fromarray(np.round(values).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
+        image = image.convert("RGB")
+        notes.append("transparent parts made black")
+    if image.mode == mode:
+        return image
+    try:
+        converted = image.convert(mode)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} has colour mode {image.mode}, which cannot be made {mode}; save it as RGB or "
+            "grey."
+        ) from error
+    notes.append(f"{image.mode} made {'grey' if mode == 'L' else mode}")
+    return converted
+
+
+def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Prediction]:
+    """The best classes for each image, and which scale channel decided.
+
+    Args:
+        pixels: raw, (image, height, width, colour), of the network's input size.
+        top: how many classes.
+    """
+    config = model.config
+    scale_logits = model.scale_logits_model()(pixels.astype("float32"), training=False)
+    logits = keras.ops.convert_to_numpy(model.get_layer("pooling")(scale_logits))
+    scale_logits = keras.ops.convert_to_numpy(scale_logits)
+    shares = scale_shares(scale_logits, pooling=config.scale_pooling)
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+    names = config.class_names or [f"class {k}" for k in range(config.num_classes)]
+    predictions = []
+    for n in range(len(pixels)):
+        best = np.argsort(-logits[n], kind="stable")[:top]
+        channel = int(shares[n].argmax())
+        predictions.append(
+            Prediction(
+                classes=tuple((int(k), names[k], float(probabilities[n, k])) for k in best),
+                channel=channel,
+                sigma=config.channel_sigmas[channel],
+                shares=tuple(map(float, shares[n])),
+            )
+        )
+    return predictions
+
+
+def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]) -> Figure:
+    """One row per image: what the network saw, its scale channels, where it responded."""
+    from gdn_keras import plots
+
+    rows = len(images)
+    figure, axes = plots.new_figure(
+        width=plots.PAGE, height=12 + 48 * rows, rows=rows, columns=3, width_ratios=(1, 1.4, 1.2)
+    )
+    sigmas = [f"{sigma:.3g}" for sigma in model.config.channel_sigmas]
+    for row, image, prediction in zip(axes, images, predictions, strict=True):
+        index, name, probability = prediction.classes[0]
+        maps = activation_maps(model, image.pixels[None])[0, :, :, :, index]
+        plots.plot_activation_maps(
+            image.pixels,
+            maps[prediction.channel][None],
+            [row[0], row[2]],
+            titles=[f"response to “{name}” at σ₀ = {prediction.sigma:.3g}"],
+            image_title=f"{Path(image.path).name}: {name}, {probability:.0%}",
+        )
+        colours = [plots.PALETTE[0]] * len(sigmas)
+        colours[prediction.channel] = plots.PALETTE[1]
+        row[1].bar(sigmas, [100 * share for share in prediction.shares], color=colours)
+        row[1].set_xlabel("scale channel σ₀ (px)", fontsize=8)
+        row[1].set_ylabel("share of the output (%)", fontsize=8)
+        row[1].tick_params(labelsize=7)
+    return figure
