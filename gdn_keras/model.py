@@ -114,8 +114,9 @@ class GaussDerNet(keras.Model):
     def maps_model(self, layer: int | None = None) -> keras.Model:
         """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
 
-        A list with one tensor (batch, height, width, features) per scale channel. With centre
-        selection the maps are windows around the centre; `adapt(model, spatial_selection="max",
+        A list with one tensor (batch, height, width, features) per scale channel; with a single
+        scale channel the tensor itself, since Keras unpacks lists of one. With centre selection
+        the maps are windows around the centre; `adapt(model, spatial_selection="max",
         sampling_density=None)` has them on every pixel.
         """
         layer = self.config.num_layers if layer is None else layer

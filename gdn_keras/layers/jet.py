@@ -123,6 +123,8 @@ class JetLayer(keras.layers.Layer):
 
     def _respond(self, image, plan):
         image = _centre_crop(image, plan)
+        if image.shape[0] == 0:  # TensorFlow gives an empty convolution the shape of its input
+            return ops.zeros((0, *plan.output_size, self.filters), self.compute_dtype)
         rows = self._matrices(plan.rows, plan.sigma)
         columns = self._matrices(plan.columns, plan.sigma)
         if self._fused:
@@ -185,7 +187,9 @@ class JetLayer(keras.layers.Layer):
 
     def _factor(self, sigma):
         """`sigma` itself, or the tensor that has been learned in its place."""
-        return sigma if self.ratio is False else sigma / self.learned_ratio * self.ratio
+        if self.ratio is False:
+            return sigma
+        return sigma / self.learned_ratio * ops.cast(self.ratio, "float32")
 
     def _plans_for(self, shapes):
         return self.plans or tuple(map(self._dense_plan, shapes, self._sigmas()))
