@@ -191,6 +191,38 @@ def plot_object_sizes(
     ax.set_ylim(max(0.0, min(values) - 5), min(101.0, max(values) + 3))
 
 
+@_styled
+def plot_agreement(
+    groups: Mapping[str, Sequence[tuple[float, float, float]]], ax: Axes, *, unit: str = "%"
+) -> None:
+    """Published numbers and ours, one point each; on the diagonal they agree.
+
+    Args:
+        groups: label -> (published, its standard deviation, ours) of every network.
+        ax: where to draw.
+        unit: of the numbers.
+    """
+    values = []
+    for n, (label, points) in enumerate(groups.items()):
+        published, deviation, ours = np.array(points, dtype=float).reshape(-1, 3).T
+        ax.errorbar(
+            published,
+            ours,
+            xerr=deviation,
+            fmt=MARKERS[n % len(MARKERS)],
+            color=PALETTE[n % len(PALETTE)],
+            elinewidth=0.7,
+            label=label,
+        )
+        values += [*published, *ours]
+    ends = np.array([min(values), max(values)]) + np.array([-0.05, 0.05]) * max(np.ptp(values), 1)
+    ax.plot(ends, ends, ":", color="0.5", linewidth=1, zorder=0)
+    ax.set(xlim=ends, ylim=ends, xlabel=f"paper ({unit})", ylabel=f"this project ({unit})")
+    ax.set_aspect("equal")
+    ax.grid()
+    ax.legend(loc="upper left")
+
+
 def _lines(curves, ax, *, markers=True, offset=0, dashed=False, **style) -> None:
     for n, (label, curve) in enumerate(curves.items(), start=offset):
         xs = sorted(curve)
@@ -358,7 +390,11 @@ def plot_detections(
         ax.annotate(
             f"{name}, σ₀ = {found.sigma:.3g}",
             (found.column, min(found.row + found.radius, height - 1)),
-            ha="center",
+            ha="left"
+            if found.column < width / 4
+            else "right"
+            if found.column > width * 3 / 4
+            else "center",
             va="bottom",
             fontsize=6,
             color="white",

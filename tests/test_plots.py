@@ -15,6 +15,7 @@ from gdn_keras.plots import (
     legend_below,
     new_figure,
     plot_activation_maps,
+    plot_agreement,
     plot_detections,
     plot_filters,
     plot_object_sizes,
@@ -119,6 +120,18 @@ def test_object_sizes_are_shaded_where_the_network_was_trained():
     assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
     legend_below(figure, ax)
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list(lines)
+
+
+def test_agreement_has_a_point_per_network_and_the_diagonal():
+    _, axes = new_figure()
+    ax = axes[0, 0]
+    plot_agreement({"Fashion": [(93.0, 0.1, 92.5), (92.0, 0.2, 92.1)], "CIFAR": []}, ax)
+    points = ax.containers[0].lines[0]
+    np.testing.assert_array_equal(points.get_xdata(), [93.0, 92.0])
+    np.testing.assert_array_equal(points.get_ydata(), [92.5, 92.1])
+    assert any((line.get_xdata() == line.get_ydata()).all() for line in ax.lines[2:])
+    assert ax.get_xlim() == ax.get_ylim() and ax.get_xlabel() == "paper (%)"
+    assert legend_of(ax) == ["Fashion", "CIFAR"]
 
 
 # --- scale selection ---
