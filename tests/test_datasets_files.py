@@ -1,6 +1,8 @@
 """Standard files: reading, splitting, rescaling, and what happens with bad ones."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,16 @@ needs_real_files = pytest.mark.skipif(not REAL, reason=f"{raw.ENVIRONMENT_VARIAB
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     return small_data_folder(tmp_path, monkeypatch)
+
+
+def test_importing_loads_nothing_heavy():
+    code = (
+        "import sys, gdn_keras; before = set(sys.modules); import gdn_keras.datasets.__main__; "
+        "heavy = {'tensorflow_datasets', 'matplotlib', 'PIL', 'h5py', 'tensorflow', 'keras'}; "
+        "print(sorted(heavy & (set(sys.modules) - before)), 'tensorflow_datasets' in before)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[] False", result.stderr
 
 
 def test_the_size_factors_are_exact():

@@ -7,7 +7,7 @@ import numpy as np
 _SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after the first axis
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arrays:
     """A labelled set of images. Checked when it is made, so nobody has to check it again."""
 

@@ -127,7 +127,8 @@ def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
 def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All arrays of a STIR file, checked. Files with pickled objects are refused."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here because np.load leaves a file open when it is not a whole archive.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             missing = [key for key in _KEYS if key not in file]
             if missing:
                 raise ValueError(f"the keys {missing} are missing")

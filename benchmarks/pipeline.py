@@ -1,0 +1,103 @@
+"""Do the data keep up with training? Images per second of the pipelines, on one core.
+
+    python -m benchmarks.pipeline
+
+Fashion-MNIST is compared with four times what training consumes: 200 images/s for the rescaled and
+3,000 images/s for the regular set. Uses the images of the package, repeated to 10,000 in memory.
+"""
+
+import json
+import os
+import statistics
+import time
+from contextlib import contextmanager
+
+import numpy as np
+
+from gdn_keras.datasets import Arrays, as_dataset, load_samples, rescale, training_batches
+
+COUNT = 10_000
+REPEATS = 5
+STEPS = 60
+PIPELINES = {
+    # name of the data set, augmentation, batch size, images/s it must deliver
+    "fashion28": ("fashion_mnist", ("flip",), 32, 3000),
+    "fashion72": ("rescaled_fashion_mnist", ("flip",), 32, 200),
+    "cifar32": ("cifar10", ("flip", "colour_jitter"), 30, None),
+    "cifar64": ("rescaled_cifar10", ("flip", "colour_jitter"), 30, None),
+    "cifar64 cutout": ("rescaled_cifar10", ("flip", "colour_jitter", "cutout"), 30, None),
+}
+
+
+@contextmanager
+def one_core():
+    """Keep this process on one core, where the system can do that."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def many(name: str) -> Arrays:
+    """The sample images of a data set, repeated to COUNT."""
+    samples = load_samples(name)
+    return samples.select(np.arange(COUNT) % len(samples))
+
+
+def images_per_second(batches, batch_size: int) -> float:
+    """Median over REPEATS of the rate of an iterator, after one warm-up."""
+    rates = []
+    for _ in range(REPEATS + 1):
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            next(batches)
+        rates.append(STEPS * batch_size / (time.perf_counter() - start))
+    return statistics.median(rates[1:])
+
+
+def rescaling_seconds(name: str, *, canvas: int, extension: str) -> float:
+    """Median time to rescale COUNT images to one size factor."""
+    images = many(name).images
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        rescale(images, size_factor=2**0.25, canvas=canvas, extension=extension)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def run() -> dict:
+    """All measurements; a rate divided by the required rate is `<name> margin`."""
+    results = {}
+    with one_core():
+        for title, (name, augment, batch_size, required) in PIPELINES.items():
+            arrays = many(name)
+            kinds = {"batch_size": batch_size, "seed": 0, "augment": augment}
+            plain = images_per_second(training_batches(arrays, **kinds), batch_size)
+            tf_data = images_per_second(iter(as_dataset(arrays, **kinds)), batch_size)
+            results[f"{title} iterator images/s"] = round(plain)
+            results[f"{title} tf.data images/s"] = round(tf_data)
+            results[f"{title} tf.data / iterator"] = round(tf_data / plain, 3)
+            if required:
+                results[f"{title} margin"] = round(min(plain, tf_data) / required, 2)
+        fashion = rescaling_seconds("fashion_mnist", canvas=72, extension="zero")
+        cifar = rescaling_seconds("cifar10", canvas=64, extension="mirror")
+        results["rescale 10,000 fashion seconds"] = round(fashion, 2)
+        results["rescale 10,000 cifar seconds"] = round(cifar, 2)
+    return results
+
+
+def main() -> None:
+    results = run()
+    for name, value in results.items():
+        print(f"{name:40}{value:>12,}")
+    print(json.dumps({"benchmark": "pipeline", **results}))
+
+
+if __name__ == "__main__":
+    main()
