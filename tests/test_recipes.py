@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gdn_keras.config import GaussDerNetConfig
-from training.recipes import RECIPES, TRAIN_SIZES, Recipe, derived, get, trained
+from training.recipes import RECIPES, TINY, TRAIN_SIZES, Recipe, derived, get, trained
 
 ROOT = math.sqrt(2)
 SEVEN = (1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT, 2, 2 * ROOT)
@@ -280,6 +280,13 @@ def test_counts():
         dataclasses.replace(recipe, name="", group="", paper_section="") for recipe in trained()
     }
     assert len(no_two_alike) == len(trained())
+
+
+def test_tiny_recipes_are_found_but_not_counted():
+    assert not set(TINY) & set(RECIPES)
+    for name, recipe in TINY.items():
+        assert get(name) is recipe and recipe.name == name
+        assert recipe.paper_section is None
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():

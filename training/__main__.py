@@ -1,78 +1,120 @@
 """Train, evaluate and publish the networks of the zoo.
 
-    python -m training list
-    python -m training run fashion_avg_2jet --seed 0
-    python -m training queue fashion_single_2jet fashion_avg_2jet --hours 2
-    python -m training evaluate fashion_avg_2jet
-    python -m training publish fashion_avg_2jet
-    python -m training sweep 'fashion28_*' --engine ray
-    python -m training report
-
 Data: the folder in GDN_KERAS_DATA, or `--data`. Runs: GDN_KERAS_RUNS, or a folder in the user's
-cache; a run that was stopped goes on where it was.
+cache. Whatever was stopped, by a signal, a kill or a power cut, goes on with the same command.
+
+Exit codes: 0 done, 1 an error, 2 a mistake in the command, 3 stopped on request, 4 another process
+works on the same run.
 """
 
 import argparse
 import sys
 
-from training import commands
+from training import commands, state
+
+EXAMPLES = {
+    "list": ("python -m training list", "python -m training list 'cifar_*'"),
+    "run": (
+        "python -m training run fashion_avg_2jet",
+        "python -m training run fashion_avg_2jet --budget paper --devices 4 --jit",
+        "python -m training run fashion_avg_2jet --holdout --set epochs=2   # a trial",
+    ),
+    "queue": (
+        "python -m training queue --hours 8 --nice 10",
+        "python -m training queue fashion_single_2jet fashion_avg_2jet --hours 2",
+    ),
+    "evaluate": (
+        "python -m training evaluate fashion_avg_2jet --exact",
+        "python -m training evaluate fashion_avg_2jet --holdout --set epochs=2   # of a trial",
+    ),
+    "publish": ("python -m training publish fashion_avg_2jet",),
+    "sweep": (
+        "python -m training sweep fashion28 --workers 2",
+        "python -m training sweep 'stir_*' --engine ray --cluster auto",
+    ),
+    "report": ("python -m training report",),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
+    arguments = make_parser().parse_args(argv)
+    command = "list_recipes" if arguments.command == "list" else arguments.command
+    try:
+        return getattr(commands, command)(arguments)
+    except state.RunIsLocked as error:
+        print(f"error: {error}", file=sys.stderr)
+        return state.LOCKED
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m training",
         description=__doc__,
+        epilog="examples:\n" + "\n".join(f"  {lines[0]}" for lines in EXAMPLES.values()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sub = parser.add_subparsers(dest="command", required=True)
 
-    listing = sub.add_parser("list", help="all recipes: status, the paper's number and ours")
-    listing.add_argument("pattern", nargs="?", default="*", help="shell pattern, e.g. 'cifar_*'")
+    def add(name: str, what: str) -> argparse.ArgumentParser:
+        return sub.add_parser(
+            name,
+            help=what,
+            description=what[0].upper() + what[1:] + ".",
+            epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    listing = add("list", "all recipes: status, the paper's accuracy and ours")
+    listing.add_argument("pattern", nargs="?", default="*", help="a group, or a pattern of names")
     _place_options(listing)
 
-    run = sub.add_parser("run", help="train one recipe, or go on with it")
+    run = add("run", "train one recipe, or go on with it")
     run.add_argument("name")
     _training_options(run)
     _trial_options(run)
 
-    queue = sub.add_parser("queue", help="train, evaluate and publish recipes one after another")
-    queue.add_argument("names", nargs="*", help="default: the order of the first checkpoints")
+    queue = add("queue", "train, evaluate and publish recipes one after another")
+    queue.add_argument(
+        "names", nargs="*", help="default: those in progress, the first checkpoints, all others"
+    )
     queue.add_argument("--hours", type=float, default=None, help="stop cleanly after this time")
     queue.add_argument("--nice", type=int, default=0, help="lower the priority by this")
     _training_options(queue)
 
-    evaluate = sub.add_parser("evaluate", help="accuracy at all sizes on the full test set")
+    evaluate = add("evaluate", "accuracy at all sizes on the full test set")
     evaluate.add_argument("name")
     evaluate.add_argument("--exact", action="store_true", help="also on every pixel")
     _place_options(evaluate)
+    _trial_options(evaluate)
 
-    publish = sub.add_parser("publish", help="write zoo/NAME from a finished, evaluated run")
+    publish = add("publish", "write zoo/NAME from a finished, evaluated run")
     publish.add_argument("name")
     _place_options(publish)
 
-    sweep = sub.add_parser("sweep", help="train many recipes at once")
-    sweep.add_argument("pattern", help="shell pattern of recipe names")
+    sweep = add("sweep", "train many recipes at once")
+    sweep.add_argument("group", help="a group, or a pattern of names")
     sweep.add_argument("--engine", choices=("local", "ray"), default="local")
     sweep.add_argument("--workers", type=int, default=2, help="recipes at the same time")
     sweep.add_argument("--cluster", default=None, help="address of a Ray cluster, else one here")
     _training_options(sweep)
     _trial_options(sweep)
 
-    report = sub.add_parser("report", help="write docs/REPRODUCTION.md from zoo/")
+    report = add("report", "write docs/REPRODUCTION.md from zoo/")
     report.add_argument("--docs", default=None, metavar="DIR")
     _place_options(report)
-
-    arguments = parser.parse_args(argv)
-    command = "list_recipes" if arguments.command == "list" else arguments.command
-    try:
-        return getattr(commands, command)(arguments)
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return parser
 
 
 def _training_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", choices=("paper", "cpu"), default="cpu")
+    parser.add_argument(
+        "--budget",
+        choices=("paper", "cpu"),
+        default="cpu",
+        help="paper: the full schedule on every pixel, for a GPU; cpu: hours on two cores",
+    )
     parser.add_argument(
         "--precision",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
@@ -98,8 +140,8 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 def _place_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--zoo", default=None, metavar="DIR", help="default: zoo/ of the checkout")
-    parser.add_argument("--data", default=None, metavar="DIR")
-    parser.add_argument("--runs", default=None, metavar="DIR")
+    parser.add_argument("--data", default=None, metavar="DIR", help="default: GDN_KERAS_DATA")
+    parser.add_argument("--runs", default=None, metavar="DIR", help="default: GDN_KERAS_RUNS")
 
 
 if __name__ == "__main__":

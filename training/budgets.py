@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.config import GaussDerNetConfig
-from training.recipes import RECIPES, Recipe
+from training.recipes import ALL, Recipe
 
 DENSITY = 1 / math.sqrt(2)
 BUDGETS = ("paper", "cpu")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +42,50 @@ class Stage:
     sigma_learning_rate: float | None = None
     sigma_weight_decay: float | None = None
     fixed_last_sigma: bool = False
-    limit: int | None = None  # use only the first images: for trials, never for the zoo
+    limit: int | None = None  # use only so many images: for trials, never for the zoo
+
+    def __post_init__(self):
+        def expect(name: str, condition: bool, expected: str) -> None:
+            if not condition:
+                value = getattr(self, name)
+                raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}.")
+
+        def count(value) -> bool:
+            return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+        def within(value, low: float, high: float) -> bool:
+            return isinstance(value, int | float) and low <= value < high
+
+        def positive(value) -> bool:
+            return within(value, 0, math.inf) and value > 0
+
+        expect("batch_size", count(self.batch_size), "a positive integer")
+        expect("epochs", positive(self.epochs), "a positive number")
+        expect("learning_rate", positive(self.learning_rate), "a positive number")
+        for name in ("final_learning_rate", "weight_decay"):
+            expect(name, within(getattr(self, name), 0, math.inf), "a number >= 0")
+        for name in ("warmup", "label_smoothing"):
+            expect(name, within(getattr(self, name), 0, 1), "in [0, 1)")
+        expect("dtype", self.dtype in PRECISIONS, f"one of {PRECISIONS}")
+        expect("limit", self.limit is None or count(self.limit), "None or a positive integer")
 
     def steps(self, num_images: int) -> int:
-        return max(1, round(self.epochs * (num_images // self.batch_size)))
+        """Steps of the whole stage; the last, incomplete batch of an epoch is left out."""
+        per_epoch = num_images // self.batch_size
+        if not per_epoch:
+            raise ValueError(
+                f"`batch_size` must be at most {num_images}, the number of images. "
+                f"Received: batch_size={self.batch_size}."
+            )
+        return max(1, round(self.epochs * per_epoch))
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"config": self.config.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Stage:
+        config = GaussDerNetConfig.from_dict(data["config"])
+        return cls(**data | {"config": config, "augment": tuple(data["augment"])})
 
 
 @dataclass(frozen=True)
@@ -82,12 +120,18 @@ def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "f
         together,
         name="single",
         config=config.replace(
-            channel_sigmas=(config.channel_sigmas[len(config.channel_sigmas) // 2],),
+            channel_sigmas=_single_sigmas(recipe),
             scale_dropout=0.0,
         ),
         **settings["single"],
     )
     return Plan(recipe, budget, None, (single, together))
+
+
+def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
+    """The plan a run was begun with, whatever the settings are by now."""
+    stages = tuple(Stage.from_dict(stage) for stage in info["stages"])
+    return Plan(recipe, info["budget"], info["warm_start"], stages)
 
 
 def relatives(recipe: Recipe) -> list[str]:
@@ -106,10 +150,18 @@ def relatives(recipe: Recipe) -> list[str]:
             and all(getattr(other.config, f) == getattr(recipe.config, f) for f in weights)
         )
 
-    candidates = [other for other in RECIPES.values() if fits(other)]
+    candidates = [other for other in ALL.values() if fits(other)]
     same_channels = recipe.config.channel_sigmas
     candidates.sort(key=lambda other: other.config.channel_sigmas != same_channels)
     return [other.name for other in candidates]
+
+
+def _single_sigmas(recipe: Recipe) -> tuple[float, ...]:
+    """Those of the family's single-channel network, or the middle one where there is none."""
+    singles = (ALL[name].config.channel_sigmas for name in relatives(recipe))
+    sigmas = recipe.config.channel_sigmas
+    middle = (sigmas[len(sigmas) // 2],)
+    return next((single for single in singles if len(single) == 1), middle)
 
 
 def _stage(recipe: Recipe, dtype: str) -> Stage:
@@ -142,6 +194,10 @@ def _stage(recipe: Recipe, dtype: str) -> Stage:
 
 
 # --- settings of the cpu budget, found on validation splits: see NOTES.md ---
+_TINY = {
+    "single": {"epochs": 2, "limit": 640, "warmup": 0.1},
+    "together": {"epochs": 2, "limit": 640, "warmup": 0.1},
+}
 _SMALL = {"single": {"epochs": 8, "warmup": 0.05}}
 _FASHION = {
     "single": {"epochs": 6, "warmup": 0.05},
@@ -169,4 +225,6 @@ CPU_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "cifar32": _SMALL,
     "fashion28_learned": _SMALL,
     "cifar32_learned": _SMALL,
+    "tiny": _TINY,
+    "tiny_stir": _TINY,
 }

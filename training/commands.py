@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
 import fnmatch
-import json
 import os
+import sys
 import time
 from pathlib import Path
 
-from training import state
-from training.budgets import Plan, Stage, plan_run
-from training.recipes import RECIPES, Recipe, get
+from training import devices, state
+from training.recipes import ALL, RECIPES, Recipe, get
+from training.runs import (
+    CHECKOUT,
+    check_options,
+    chosen_recipe,
+    finished_folder,
+    is_published,
+    load_finished,
+    make_plan,
+    read_record,
+    run_folder,
+    status,
+    zoo_folder,
+)
+from training.stopping import Stopping
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+STOPPED = 3  # exit code: the same command goes on
 # The order in which the zoo's first checkpoints are trained: relatives lend their weights.
 FIRST = (
     "fashion_single_2jet",
@@ -43,193 +54,129 @@ FIRST = (
 
 
 def run(arguments) -> int:
-    done = train_recipe(arguments.name, arguments)
-    print(f"{arguments.name}: {'finished' if done else 'stopped; run again to go on'}")
-    return 0 if done else 3
+    recipe = chosen_recipe(arguments)
+    with Stopping() as stop:
+        done = _train(recipe, arguments, stop)
+    print(f"{recipe.name}: {'finished' if done else 'stopped; the same command goes on'}")
+    return 0 if done else STOPPED
 
 
-def train_recipe(name: str, arguments) -> bool:
-    """Train a recipe, or a trial of it, as the command line says."""
-    recipe = get(name)
-    if arguments.set or arguments.holdout:
-        recipe = _trial(recipe, holdout=arguments.holdout, changes=arguments.set)
-    return _train(recipe, arguments)
-
-
-def _train(recipe: Recipe, arguments, *, deadline: float | None = None) -> bool:
+def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
     from training.trainer import Run, train
 
+    devices.prepare(arguments.devices)
     folder = run_folder(recipe.name, arguments)
-    saved = state.load(folder)
-    finished = finished_names(arguments) if saved is None else {saved[0]["warm_start"]}
-    plan = plan_run(
-        recipe,
-        budget=arguments.budget,
-        finished=finished,
-        dtype=_precision(arguments.precision, arguments.budget),
-    )
-    plan = _apply_changes(plan, getattr(arguments, "set", []))
-    relative = None
-    if plan.warm_start and saved is None:
-        relative = load_finished(plan.warm_start, arguments)
-    job = Run(
-        plan,
-        folder,
-        seed=arguments.seed,
-        data_dir=arguments.data and Path(arguments.data),
-        devices=arguments.devices,
-        jit=arguments.jit,
-    )
-    return train(job, initial_weights=relative, deadline=deadline)
-
-
-def _trial(recipe: Recipe, *, holdout: bool, changes: list[str]) -> Recipe:
-    """A recipe under another name, so that a trial never mixes with the real run."""
-    label = "-".join(["holdout"] * holdout + [c.replace("=", "") for c in changes])
-    split = "train" if holdout else recipe.train_split
-    return dataclasses.replace(recipe, name=f"{recipe.name}@{label}", train_split=split)
-
-
-def _apply_changes(plan: Plan, changes: list[str]) -> Plan:
-    if not changes:
-        return plan
-    fields = {field.name for field in dataclasses.fields(Stage)}
-    parsed = {}
-    for change in changes:
-        name, _, value = change.partition("=")
-        if name not in fields:
-            raise ValueError(f"`--set` must name one of {sorted(fields)}. Received: {change!r}.")
-        try:
-            parsed[name] = json.loads(value)
-        except json.JSONDecodeError:
-            parsed[name] = value
-    last = dataclasses.replace(plan.stages[-1], **parsed)
-    return dataclasses.replace(plan, stages=(*plan.stages[:-1], last))
-
-
-def _precision(choice: str, budget: str) -> str:
-    if choice != "auto":
-        return choice
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        flags = ""
-    fast = "avx512_bf16" in flags or "amx_bf16" in flags
-    return "mixed_bfloat16" if budget == "cpu" and fast else "float32"
-
-
-def run_folder(name: str, arguments) -> Path:
-    base = Path(arguments.runs) if arguments.runs else state.runs_folder()
-    return base / f"{name}-seed{arguments.seed}"
-
-
-def finished_names(arguments) -> set[str]:
-    """Recipes whose weights can be had: finished runs, and what is published."""
-    runs = {name for name in RECIPES if (run_folder(name, arguments) / "run.json").exists()}
-    return runs | {name for name in RECIPES if is_published(name, CHECKOUT / "zoo")}
-
-
-def load_finished(name: str, arguments):
-    """The network of a finished run, or of the zoo."""
-    from gdn_keras import zoo
-    from gdn_keras.config import GaussDerNetConfig
-    from gdn_keras.model import build_model
-    from training.trainer import RECORD, WEIGHTS
-
-    folder = run_folder(name, arguments)
-    if (folder / RECORD).exists():
-        record = json.loads((folder / RECORD).read_text())
-        model = build_model(GaussDerNetConfig.from_dict(record["config"]), dtype="float32")
-        model.load_weights(folder / WEIGHTS)
-        return model
-    published = zoo.read_folder(CHECKOUT / "zoo" / name)
-    model = build_model(published.config, dtype="float32")
-    model.load_weights(published.weights_file)
-    return model
+    with state.lock(folder):
+        record = read_record(folder)
+        if record is not None:
+            check_options(record, arguments)
+            return True
+        saved = state.load(folder)
+        plan = make_plan(recipe, arguments, begun=saved and saved[0])
+        relative = None
+        if plan.warm_start and saved is None:
+            relative = load_finished(plan.warm_start, arguments)
+        job = Run(
+            plan,
+            folder,
+            seed=arguments.seed,
+            data_dir=arguments.data and Path(arguments.data),
+            devices=arguments.devices,
+            jit=arguments.jit,
+        )
+        return train(job, saved=saved, relative=relative, stop=stop)
 
 
 def queue(arguments) -> int:
     """Train, evaluate and publish, one recipe after another, until the time is up."""
     os.nice(arguments.nice)
-    deadline = time.time() + arguments.hours * 3600 if arguments.hours is not None else None
-    for name in arguments.names or FIRST:
-        recipe = get(name)
-        if deadline is not None and time.time() > deadline:
-            print("The time is up; the same command goes on.")
-            break
-        if is_published(name, zoo_folder(arguments)):
-            continue
-        if not _train(recipe, arguments, deadline=deadline):
-            print(f"{name}: stopped; the same command goes on with it.")
-            break
-        _evaluate(recipe, arguments, exact=False)
-        publish(argparse.Namespace(**vars(arguments) | {"name": name}))
-    return 0
+    recipes = [get(name) for name in arguments.names or _by_priority(arguments)]
+    deadline = None if arguments.hours is None else time.time() + 3600 * arguments.hours
+    failed = []
+    with Stopping(deadline=deadline) as stop:
+        for recipe in recipes:
+            try:
+                if not is_published(recipe.name, arguments) and not stop():
+                    _train_to_zoo(recipe, arguments, stop)
+            except state.RunIsLocked as error:
+                print(f"{recipe.name}: left out. {error}")
+            except (ValueError, OSError, RuntimeError) as error:
+                print(f"{recipe.name}: {error}", file=sys.stderr)
+                failed.append(recipe.name)
+    if failed:
+        print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
+    if stop():
+        print("Stopped; the same command goes on.")
+    return 1 if failed else STOPPED if stop.asked else 0
+
+
+def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> None:
+    if _train(recipe, arguments, stop):
+        if _evaluate(recipe, arguments, exact=False, stop=stop) is not None:
+            _publish(recipe, arguments)
+
+
+def _by_priority(arguments) -> list[str]:
+    """What is in progress, then the first checkpoints, then everything."""
+    begun = [name for name in RECIPES if status(name, arguments) == "in progress"]
+    return list(dict.fromkeys([*begun, *FIRST, *RECIPES]))
 
 
 def evaluate(arguments) -> int:
-    recipe = get(arguments.name)
-    for exact in (False, True)[: 2 if arguments.exact else 1]:
-        results = _evaluate(recipe, arguments, exact=exact)
-        print(f"{recipe.name}, {'every pixel' if exact else 'as trained'}:")
-        for key, result in results.items():
-            share = 100 * result.correct / result.images
-            print(f"  {key:>6}  {share:6.2f} %  of {result.images:,}")
+    recipe = chosen_recipe(arguments)
+    if arguments.set and not arguments.holdout:
+        raise ValueError(
+            "A trial is measured on the validation split, never on the test set: it must have been "
+            f"run with --holdout. Received: --set {' '.join(arguments.set)} without it."
+        )
+    with Stopping() as stop:
+        for exact in (False, True)[: 2 if arguments.exact else 1]:
+            results = _evaluate(recipe, arguments, exact=exact, stop=stop)
+            if results is None:
+                print(f"{recipe.name}: stopped; the same command goes on")
+                return STOPPED
+            print(f"{recipe.name}, {'every pixel' if exact else 'as trained'}:")
+            for key, result in results.items():
+                share = 100 * result.correct / result.images
+                print(f"  {key:>6}  {share:6.2f} %  of {result.images:,}")
     return 0
 
 
-def _evaluate(recipe: Recipe, arguments, *, exact: bool):
+def _evaluate(recipe: Recipe, arguments, *, exact: bool, stop: Stopping):
     from training.evaluate import evaluate as measure_all
 
-    folder = _finished_folder(recipe.name, arguments)
-    return measure_all(
-        load_finished(recipe.name, arguments),
-        recipe,
-        folder,
-        exact=exact,
-        data_dir=arguments.data and Path(arguments.data),
-    )
-
-
-def _finished_folder(name: str, arguments) -> Path:
-    folder = run_folder(name, arguments)
-    if not (folder / "run.json").exists():
-        raise ValueError(
-            f"`name` must be a finished run; there is none in {folder}. "
-            f"`python -m training run {name}` makes it."
+    folder = finished_folder(recipe.name, arguments)
+    with state.lock(folder):
+        return measure_all(
+            load_finished(recipe.name, arguments),
+            recipe,
+            folder,
+            exact=exact,
+            split="validation" if getattr(arguments, "holdout", False) else "test",
+            data_dir=arguments.data and Path(arguments.data),
+            stop=stop,
         )
-    return folder
 
 
 def publish(arguments) -> int:
-    from training.evaluate import EVALUATION
-    from training.publish import publish as write
-
-    recipe = get(arguments.name)
-    folder = _finished_folder(recipe.name, arguments)
-    if not (folder / EVALUATION).exists():
-        raise ValueError(
-            f"{recipe.name} has not been evaluated; `python -m training evaluate {recipe.name}`."
-        )
-    exact = (folder / f"exact_{EVALUATION}").exists()
-    written = write(
-        recipe,
-        load_finished(recipe.name, arguments),
-        _evaluate(recipe, arguments, exact=False),
-        folder,
-        zoo_folder=zoo_folder(arguments),
-        exact=_evaluate(recipe, arguments, exact=True) if exact else None,
-    )
-    print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
+    _publish(get(arguments.name), arguments)
     return 0
 
 
-def zoo_folder(arguments) -> Path:
-    return Path(arguments.zoo) if arguments.zoo else CHECKOUT / "zoo"
+def _publish(recipe: Recipe, arguments) -> None:
+    from training.evaluate import read_results
+    from training.publish import publish as write
 
-
-def is_published(name: str, folder: Path) -> bool:
-    return (folder / name / "README.md").exists()
+    folder = finished_folder(recipe.name, arguments)
+    written = write(
+        recipe,
+        load_finished(recipe.name, arguments),
+        read_results(recipe, folder),
+        folder,
+        zoo_folder=zoo_folder(arguments),
+        exact=read_results(recipe, folder, exact=True),
+    )
+    print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
 
 
 def report(arguments) -> int:
@@ -243,14 +190,25 @@ def report(arguments) -> int:
 def sweep(arguments) -> int:
     from training.sweep import run_sweep
 
-    names = [name for name in RECIPES if fnmatch.fnmatch(name, arguments.pattern)]
-    names = [name for name in names if not RECIPES[name].transfer_from]
+    names = [name for name in _matching(arguments.group) if not ALL[name].transfer_from]
     if not names:
-        raise ValueError(f"`pattern` must match a recipe. Received: {arguments.pattern!r}.")
+        groups = sorted({recipe.group for recipe in RECIPES.values()})
+        raise ValueError(
+            f"`group` must be one of {', '.join(groups)}, or a pattern that matches names of "
+            f"recipes. Received: {arguments.group!r}."
+        )
     results = run_sweep(names, arguments)
-    for name, outcome in results.items():
-        print(f"{name:40} {outcome}")
     return 0 if all(outcome == "finished" for outcome in results.values()) else 1
+
+
+def _matching(pattern: str) -> list[str]:
+    """Recipes of a group, or whose name matches; the tiny ones only if they are asked for."""
+    recipes = ALL if pattern.startswith("tiny") else RECIPES
+    return [
+        name
+        for name, recipe in recipes.items()
+        if recipe.group == pattern or fnmatch.fnmatchcase(name, pattern)
+    ]
 
 
 def list_recipes(arguments) -> int:
@@ -260,23 +218,16 @@ def list_recipes(arguments) -> int:
 
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)
     print(f"{'recipe':48} {'status':12} {'paper':>6} {'ours':>6} {'mean':>6}")
-    for name, recipe in RECIPES.items():
-        if not fnmatch.fnmatch(name, arguments.pattern):
-            continue
+    for name in _matching(arguments.pattern):
         printed, ours, mean = paper_accuracy(name), "", ""
-        if is_published(name, zoo_folder(arguments)):
-            status = "trained"
+        here = status(name, arguments)
+        if is_published(name, arguments):
             metrics = zoo.read_folder(zoo_folder(arguments) / name).metrics
             ours = f"{100 * metrics.accuracy.get('1.000', metrics.mean_accuracy):.2f}"
             mean = f"{100 * metrics.mean_accuracy:.2f}"
-        elif (run_folder(name, arguments) / state.STATE).exists():
-            status = "in progress"
-        else:
-            status = "open"
-        counts[status] += 1
-        note = "  (derived)" if recipe.transfer_from else ""
-        print(
-            f"{name:48} {status:12} {printed.mean if printed else '':>6} {ours:>6} {mean:>6}{note}"
-        )
-    print(", ".join(f"{count} {status}" for status, count in counts.items()))
+        counts[here] += 1
+        note = "  (derived)" if ALL[name].transfer_from else ""
+        paper = f"{printed.mean:.2f}" if printed else ""
+        print(f"{name:48} {here:12} {paper:>6} {ours:>6} {mean:>6}{note}")
+    print(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 0

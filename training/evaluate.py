@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,10 +45,22 @@ def test_sizes(recipe: Recipe) -> dict[str, float]:
     return {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
 
 
-def load_test(recipe: Recipe, size: float, *, split: str = "test", data_dir=None) -> Arrays:
-    if recipe.train_sizes:
-        return load_stir(recipe.dataset, split=split, sizes=[int(size)], data_dir=data_dir)
-    return load_arrays(recipe.dataset, split=split, size_factor=size, data_dir=data_dir)
+def test_sets(
+    recipe: Recipe, keys: list[str], *, split: str = "test", data_dir: Path | None = None
+) -> Iterator[tuple[str, Arrays]]:
+    """The images at each of the sizes called `keys`, loaded when their turn comes."""
+    sizes = test_sizes(recipe)
+    if recipe.train_sizes:  # one file has all sizes
+        data = load_stir(recipe.dataset, split=split, sizes="all", data_dir=data_dir)
+        for key in keys:
+            yield key, data.select(data.object_sizes == sizes[key])
+    else:
+        for key in keys:
+            factor = sizes[key]
+            yield (
+                key,
+                load_arrays(recipe.dataset, split=split, size_factor=factor, data_dir=data_dir),
+            )
 
 
 def evaluate(
@@ -58,29 +71,77 @@ def evaluate(
     exact: bool = False,
     split: str = "test",
     data_dir: Path | None = None,
-) -> dict[str, SizeResult]:
-    """Results per size, kept in the run's folder; sizes already there are not measured again."""
-    name = "exact_" + EVALUATION if exact else EVALUATION
-    file = folder / (name if split == "test" else f"{split}_{name}")
-    done = json.loads(file.read_text()) if file.exists() else {}
-    sizes = test_sizes(recipe)
-    if any(key not in done for key in sizes):
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, SizeResult] | None:
+    """Results per size, kept in the run's folder; sizes already there are not measured again.
+
+    None if `stop()` said so before all sizes were done. Call it under the run's lock.
+    """
+    file = _file(folder, exact=exact, split=split)
+    done = _read(file)
+    missing = [key for key in test_sizes(recipe) if key not in done]
+    if missing:
         network = fold(adapt(model, sampling_density=None) if exact else model)
         network = network.scale_logits_model()
-    for key, size in sizes.items():
-        if key not in done:
-            data = load_test(recipe, size, split=split, data_dir=data_dir)
+        for key, data in test_sets(recipe, missing, split=split, data_dir=data_dir):
             label = f"{recipe.name} {'exact ' if exact else ''}{key}"
-            result = measure(network, data, pooling=model.config.scale_pooling, label=label)
-            done[key] = result.__dict__
+            pooling = model.config.scale_pooling
+            result = measure(network, data, pooling=pooling, label=label, stop=stop)
+            if result is None:
+                return None
+            done[key] = vars(result)
             write_text(file, json.dumps(done) + "\n")
-    return {key: SizeResult(**done[key]) for key in sizes}
+    return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
-def measure(network: keras.Model, data: Arrays, *, pooling: str, label: str) -> SizeResult:
+def read_results(
+    recipe: Recipe, folder: Path, *, exact: bool = False
+) -> dict[str, SizeResult] | None:
+    """The test results of a run. The exact ones are None if not all are there, else an error."""
+    done = _read(_file(folder, exact=exact, split="test"))
+    missing = [key for key in test_sizes(recipe) if key not in done]
+    if missing and exact:
+        return None
+    if missing:
+        raise ValueError(
+            f"{recipe.name} must be evaluated first, {len(missing)} of "
+            f"{len(test_sizes(recipe))} sizes are missing: "
+            f"`python -m training evaluate {recipe.name}`."
+        )
+    return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
+
+
+def _file(folder: Path, *, exact: bool, split: str) -> Path:
+    words = ([] if split == "test" else [split]) + (["exact"] if exact else []) + [EVALUATION]
+    return folder / "_".join(words)
+
+
+def _read(file: Path) -> dict[str, dict]:
+    if not file.exists():
+        return {}
+    try:
+        return json.loads(file.read_text())
+    except ValueError:
+        warnings.warn(f"{file} is damaged; all sizes are measured again.", stacklevel=3)
+        return {}
+
+
+def measure(
+    network: keras.Model,
+    data: Arrays,
+    *,
+    pooling: str,
+    label: str = "",
+    stop: Callable[[], bool] = lambda: False,
+) -> SizeResult | None:
     """One pass over the images with a network that gives (batch, scale channel, class)."""
     start = time.time()
-    outputs = np.concatenate(list(_predict(network, data.images, label)))
+    outputs = []
+    for batch in _predict(network, data.images, label):
+        outputs.append(batch)
+        if stop():
+            return None
+    outputs = np.concatenate(outputs)
     logits = _POOL[pooling](outputs, axis=1)
     predicted = logits.argmax(axis=1)
     right = predicted == data.labels

@@ -12,18 +12,15 @@ import numpy as np
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import load_samples
-from gdn_keras.model import GaussDerNet
+from gdn_keras.model import GaussDerNet, count_parameters
+from gdn_keras.records import CITATION, LICENCE
 from training.evaluate import SizeResult, test_sizes
 from training.paper import paper_accuracy
-from training.recipes import Recipe
-from training.trainer import RECORD, WEIGHTS, versions
+from training.recipes import TRAIN_SIZES, Recipe
+from training.state import RECORD, WEIGHTS
+from training.trainer import versions
 
 GOLDEN_IMAGES = 8
-CITATION = (
-    "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "
-    "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
-    "spatial scaling variations, Journal of Mathematical Imaging and Vision, 2025."
-)
 LICENCES = {
     "fashion": "Fashion-MNIST images: MIT",
     "cifar": "CIFAR-10 images: free for research, cite Krizhevsky 2009",
@@ -73,7 +70,8 @@ def publish(
 
 def _metrics(recipe, model, results, exact) -> zoo.Metrics:
     accuracy = {key: r.correct / r.images for key, r in results.items()}
-    reference = results.get("1.000") or next(iter(results.values()))
+    sizes = TRAIN_SIZES.get(recipe.train_sizes)
+    reference = results[str(sum(sizes) // 2) if sizes else "1.000"]  # a size it was trained on
     samples = load_samples(recipe.dataset)
     logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
     indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
@@ -108,15 +106,14 @@ def card(
     recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
 ) -> str:
     """The folder's README.md."""
-    full = facts["budget"] == "paper"
-    hours = facts["seconds"] / 3600
+    channels = len(config.channel_sigmas)
+    pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
     lines = [
         f"# {recipe.name}",
         "",
-        f"A Gaussian derivative network for {recipe.dataset}: {len(config.channel_sigmas)} scale "
-        f"channel{'s' * (len(config.channel_sigmas) > 1)}, {config.jet_order}-jets, "
-        f"{config.scale_pooling} pooling over scale, {config.spatial_selection} selection in "
-        f"space, {metrics.parameters:,} parameters.",
+        f"A Gaussian derivative network for {recipe.dataset}: {channels} scale channel{pooling}, "
+        f"{config.jet_order}-jets, {config.spatial_selection} selection in space, "
+        f"{count_parameters(config):,} parameters.",
         "",
         "```python",
         "import gdn_keras.zoo",
@@ -132,26 +129,13 @@ def card(
     ]
     if len(metrics.accuracy) > 1:
         lines += ["![accuracy per size](accuracy.png)", ""]
-    if metrics.paper_accuracy is not None:
+    if recipe.paper_section and metrics.paper_accuracy is None:
         lines += [
-            f"The paper: {100 * metrics.paper_accuracy:.2f} % ({metrics.paper_where}); "
-            f"difference {100 * (metrics.accuracy['1.000'] - metrics.paper_accuracy):+.2f} ppt.",
+            f"The paper (section {recipe.paper_section}) shows this network's accuracy in a "
+            "figure, without numbers.",
             "",
         ]
-    lines += [
-        "## How it was trained",
-        f"Budget `{facts['budget']}`: {facts['images_seen']:,} images in {hours:.1f} hours on "
-        "the machine it was trained on"
-        + (", the paper's full schedule." if full else ".")
-        + f" Seed {facts['seed']}.",
-    ]
-    if not full and recipe.epochs:
-        lines.append(
-            f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            "it was trained on coarse grids (sampling density 1/√2) and for fewer images."
-        )
-    if facts["lineage"]:
-        lines.append(f"The weights started from `{facts['lineage'][0]}`.")
+    lines += ["## How it was trained", *_history(recipe, facts)]
     for stage in facts["stages"]:
         lines.append(
             f"- stage `{stage['name']}`: {stage['epochs']} epochs, batch {stage['batch_size']}, "
@@ -162,8 +146,8 @@ def card(
     lines += [
         "",
         "## Limits",
-        "Trained at one object size only; the accuracy at other sizes is what the scale channels "
-        "give. Objects are expected "
+        f"Trained on {_trained_sizes(recipe)} only; the accuracy at other sizes is what the scale "
+        "channels give. Objects are expected "
         + (
             "at the centre of the image."
             if config.spatial_selection == "centre"
@@ -171,11 +155,42 @@ def card(
         ),
         "",
         "## Licence and citation",
-        f"Weights: Apache-2.0. {_licence(recipe)}.",
+        f"Weights: {LICENCE}. {_licence(recipe)}",
         f"Architecture: {CITATION}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
+    if recipe.transfer_from:
+        return [
+            f"Not at all: these are the weights of `{recipe.transfer_from}`, in "
+            f"{len(recipe.config.channel_sigmas)} scale channels instead of one."
+        ]
+    minutes = facts["seconds"] / 60
+    duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    full = facts["budget"] == "paper"
+    lines = [
+        f"Budget `{facts['budget']}`: {facts['images_seen']:,} images in {duration} on the "
+        f"machine it was trained on{', the full schedule of the paper' * full}. "
+        f"Seed {facts['seed']}."
+    ]
+    if not full:
+        lines.append(
+            f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
+            "it was trained on coarse grids (sampling density 1/√2) and for fewer images."
+        )
+    if facts["lineage"]:
+        lines.append(f"The weights started from `{facts['lineage'][0]}`.")
+    return lines
+
+
+def _trained_sizes(recipe: Recipe) -> str:
+    if not recipe.train_sizes:
+        return "one object size (size factor 1)"
+    first, last = TRAIN_SIZES[recipe.train_sizes]
+    return f"objects of {first} to {last} pixels"
 
 
 def _density(density: float | None) -> str:
@@ -183,7 +198,7 @@ def _density(density: float | None) -> str:
 
 
 def _licence(recipe: Recipe) -> str:
-    return next((text for word, text in LICENCES.items() if word in recipe.dataset), "")
+    return next((f"{text}." for word, text in LICENCES.items() if word in recipe.dataset), "")
 
 
 def _table(metrics: zoo.Metrics) -> list[str]:
@@ -203,6 +218,11 @@ def _table(metrics: zoo.Metrics) -> list[str]:
     if exact:
         mean = float(np.mean(list(exact.values())))
         rows.append(["every pixel", *(f"{100 * exact[k]:.2f}" for k in keys), f"{100 * mean:.2f}"])
+    if metrics.paper_accuracy is not None:  # the paper prints numbers for size factor 1 only
+        paper = 100 * metrics.paper_accuracy
+        difference = 100 * metrics.accuracy["1.000"] - paper
+        rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}", ""])
+        rows.append(["difference", f"{difference:+.2f}", ""])
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 

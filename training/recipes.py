@@ -351,11 +351,32 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+def _tiny_recipes():
+    """Networks that learn little, in seconds: for trying the commands. Not of the paper."""
+    small = dict(widths=(4, 6), sigma_ratio=1.5, channel_sigmas=(0.5, 1.0, 2.0))
+    for variant, rest in {
+        "single": dict(channel_sigmas=(1.0,)),
+        "avg": {},
+        "max": dict(scale_pooling="max", scale_dropout=0.2),
+    }.items():
+        config = {**small, "input_size": (72, 72), **rest}
+        yield _make(f"tiny_{variant}", "tiny", _FASHION, config, dataset="rescaled_fashion_mnist")
+    config = {**small, "input_channels": 1, "num_classes": 36, "scale_dropout": 0.3}
+    yield _make("tiny_stir", "tiny_stir", _STIR, config, dataset="stir_emoji", train_sizes="mid")
+
+
+TINY: dict[str, Recipe] = {recipe.name: recipe for recipe in _tiny_recipes()}
+TINY["tiny_avg_transfer"] = dataclasses.replace(
+    TINY["tiny_avg"], name="tiny_avg_transfer", epochs=0, transfer_from="tiny_single"
+)
+ALL: dict[str, Recipe] = RECIPES | TINY
+
+
 def get(name: str) -> Recipe:
     """The recipe called `name`; the error of an unknown name shows the nearest ones."""
-    if name in RECIPES:
-        return RECIPES[name]
-    close = difflib.get_close_matches(str(name), RECIPES, n=3, cutoff=0.0)
+    if name in ALL:
+        return ALL[name]
+    close = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.0)
     raise ValueError(
         f"`name` must be the name of a recipe. Did you mean {', '.join(map(repr, close))}? "
         f"`python -m training list` shows all. Received: name={name!r}."

@@ -20,6 +20,10 @@ from typing import Any
 import numpy as np
 
 STATE, PREVIOUS, LOCK = "state.npz", "state.previous.npz", "lock"
+WEIGHTS, RECORD = "model.weights.h5", "run.json"  # of a finished run; the record comes last
+DAMAGED = ".damaged"  # appended to the name of a state file that cannot be used
+_HASH = 32  # a state file begins with the SHA-256 of the rest
+LOCKED = 4  # exit code of a command that found the run locked
 
 
 class RunIsLocked(RuntimeError):
@@ -44,52 +48,84 @@ def lock(folder: Path) -> Iterator[None]:
         yield
 
 
+def exists(folder: Path) -> bool:
+    """Whether a run has been begun there."""
+    return any((folder / name).exists() for name in (STATE, PREVIOUS))
+
+
 def save(folder: Path, info: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write the state; the last whole one becomes the previous one."""
     buffer = io.BytesIO()
     np.savez(buffer, info=np.array(json.dumps(info)), **_numbered(arrays))
     data = buffer.getvalue()
     new = folder / (STATE + ".new")
-    try:
-        with open(new, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
+    _write(new, hashlib.sha256(data).digest() + data)
     if (folder / STATE).exists():
         os.replace(folder / STATE, folder / PREVIOUS)
     os.replace(new, folder / STATE)
+    _flush_names(folder)
 
 
 def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
-    """The newest whole state, or None if the run has not begun.
+    """The newest whole state, or None if the run has not begun. Call it under the lock.
 
-    A damaged file is passed over with a warning; if all are damaged that is an error, because
+    A damaged file is put aside with a warning; if all are damaged that is an error, because
     starting again would lose the work without saying so.
     """
-    files = [folder / name for name in (STATE, PREVIOUS) if (folder / name).exists()]
-    for file in files:
+    damaged = []
+    for file in (folder / STATE, folder / PREVIOUS):
+        if not file.exists():
+            continue
         data = file.read_bytes()
-        if hashlib.sha256(data[32:]).digest() == data[:32]:
-            with np.load(io.BytesIO(data[32:]), allow_pickle=False) as state:
-                info = json.loads(str(state["info"]))
-                return info, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
-        warnings.warn(f"{file} is damaged and is not used.", stacklevel=2)
-    if files:
+        if hashlib.sha256(data[_HASH:]).digest() != data[:_HASH]:
+            damaged.append(file)
+            continue
+        for bad in damaged:  # out of the way, or the next save would put it over the whole one
+            aside = bad.with_name(bad.name + DAMAGED)
+            os.replace(bad, aside)
+            warnings.warn(f"{bad} is damaged; {file.name} is used instead.", stacklevel=2)
+        with np.load(io.BytesIO(data[_HASH:]), allow_pickle=False) as state:
+            info = json.loads(str(state["info"]))
+            return info, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
+    if damaged:
         raise ValueError(
-            f"No state in {folder} can be read; {[f.name for f in files]} are damaged. "
-            "Delete the folder to start again."
+            f"No state in {folder} can be read: {', '.join(f.name for f in damaged)} damaged. "
+            "Restore one of them from a backup, or delete the folder to start again."
         )
     return None
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a small text file in one step."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace a file in one step; an OSError means that nothing has changed."""
     new = path.with_name(path.name + ".new")
-    new.write_text(text)
+    _write(new, data)
     os.replace(new, path)
+    _flush_names(path.parent)
+
+
+def _write(new: Path, data: bytes) -> None:
+    try:
+        with open(new, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _flush_names(folder: Path) -> None:
+    """Renames reach the disk too, so that a power cut does not undo them."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _numbered(arrays: list[np.ndarray]) -> dict[str, np.ndarray]:

@@ -7,12 +7,12 @@ least every `SAVE_SECONDS`, at the end, and when the process is asked to stop.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-import signal
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,17 @@ from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from gdn_keras.optimizer import ScaleAdamW
 from training import state as state_file
 from training.budgets import Plan, Stage
+from training.devices import shared_batches
+from training.logs import RunLog, plot_curves
+from training.state import RECORD, WEIGHTS
 
 SAVE_SECONDS = 60.0
-CHUNK = 20  # steps between two looks at the clock, the log and the signals
-WEIGHTS, RECORD, LOG, CURVES = "model.weights.h5", "run.json", "log.csv", "curves.png"
-LOG_FIELDS = ("stage", "step", "images", "learning_rate", "loss", "accuracy", "seconds")
+CHUNK = 20  # steps from one row of the log to the next
+DIVERGED = 10.0  # a loss so many times that of guessing is the end
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss is no longer a number; the last good state is kept."""
+    """The loss is no longer a number, or far from one that can be learned from."""
 
 
 @dataclass(frozen=True)
@@ -48,64 +50,74 @@ class Run:
     jit: bool = False
 
 
-def train(run: Run, *, initial_weights: GaussDerNet | None = None, deadline: float | None = None):
-    """Train until done (returns True), or until a signal or the deadline (returns False).
+def train(
+    run: Run,
+    *,
+    saved: tuple[dict, list[np.ndarray]] | None = None,
+    relative: GaussDerNet | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Train until done (returns True) or until `stop()` (returns False). Call it under the lock.
 
-    `initial_weights` is the finished relative that the plan starts from. Time is `time.time()`.
+    Args:
+        run: what to do, where.
+        saved: what `state.load` says of the run's folder.
+        relative: the finished network that the plan starts from; not needed with `saved`.
+        stop: asked after every step.
     """
-    with state_file.lock(run.folder), _StopOnSignal() as stopping:
-        if (run.folder / RECORD).exists():
-            return True
-        saved = state_file.load(run.folder)
-        info = saved[0] if saved else _fresh_info(run)
-        _check_same_run(info, run)
-        # the folder's own state is newer than any relative
-        model = None if saved else initial_weights
-        for number in range(info["stage"], len(run.plan.stages)):
-            stage = run.plan.stages[number]
-            model, done = _run_stage(
-                run,
-                stage,
-                info,
-                before=model,
-                arrays=saved and saved[1],
-                stop=stopping.or_after(deadline),
-            )
-            saved = None
-            if not done:
-                return False
-            info |= {"stage": number + 1, "step": 0}
-        _finish(run, model if model is not None else initial_weights, info)
+    info, arrays = saved or (fresh_info(run), None)
+    model = None if saved else relative
+    for number in range(info["stage"], len(run.plan.stages)):
+        model = _run_stage(run, number, info, before=model, arrays=arrays, stop=stop)
+        if model is None:
+            return False
+        arrays = None
+        info |= {"stage": number + 1, "step": 0}
+    _finish(run, model, info)
     return True
 
 
-def _run_stage(run: Run, stage: Stage, info: dict, *, before, arrays, stop):
-    data = load_data(stage, data_dir=run.data_dir)
-    steps = stage.steps(len(data))
-    strategy = _strategy(run.devices)
-    with strategy.scope():
+def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> GaussDerNet | None:
+    """The network at the end of a stage; None if it was stopped."""
+    stage = run.plan.stages[number]
+    if stage.batch_size % run.devices:
+        raise ValueError(
+            f"`devices` must divide the batch of {stage.batch_size} images. "
+            f"Received: devices={run.devices}."
+        )
+    with shared_batches(run.devices):
+        data = load_data(stage, data_dir=run.data_dir)
+        steps = stage.steps(len(data))
         model = build_stage_model(stage, seed=run.seed, synchronized=run.devices > 1)
         if before is not None:
             copy_weights(before, model)
         compile_model(model, stage, steps, jit=run.jit)
         model.optimizer.build(model.trainable_variables)
-    if arrays is not None:
-        restore(model, arrays)
-    if info["step"] < steps:
-        progress = _Progress(run, stage, info, steps=steps, stop=stop)
-        # whole chunks first, then what is left
-        while info["step"] < steps and not progress.stopped:
-            left = steps - info["step"]
-            chunks = left // CHUNK
-            model.fit(
-                _batches(data, stage, seed=run.seed, step=info["step"]),
-                epochs=chunks or 1,
-                steps_per_epoch=CHUNK if chunks else left,
-                callbacks=[progress],
-                verbose=0,
-            )
-        progress.close()
-    return model, info["step"] >= steps
+        if arrays is not None:
+            restore(model, arrays)
+        if info["step"] < steps:
+            progress = _Progress(run, stage, info, steps=steps, stop=stop)
+            try:
+                _fit(model, data, stage, progress, seed=run.seed, steps=steps)
+            finally:
+                progress.close()
+    return model if info["step"] >= steps else None
+
+
+def _fit(model, data: Arrays, stage: Stage, progress: _Progress, *, seed: int, steps: int) -> None:
+    """All steps that are left: to the end of a chunk, whole chunks, the rest of one."""
+    info = progress.info
+    while info["step"] < steps and not progress.stopped:
+        left, into_chunk = steps - info["step"], info["step"] % CHUNK
+        whole = 0 if into_chunk else left // CHUNK
+        model.fit(
+            _batches(data, stage, seed=seed, step=info["step"]),
+            epochs=whole or 1,
+            steps_per_epoch=CHUNK if whole else min(CHUNK - into_chunk, left),
+            shuffle=False,  # the data set does it
+            callbacks=[progress],
+            verbose=0,
+        )
 
 
 def _batches(data: Arrays, stage: Stage, *, seed: int, step: int):
@@ -144,6 +156,8 @@ def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = F
         sigma_learning_rate_factor=(sigma_rate or stage.learning_rate) / stage.learning_rate,
         sigma_weight_decay=stage.sigma_weight_decay or 0.0,
     )
+    if stage.dtype == "mixed_float16":  # small gradients would be zero
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     if stage.label_smoothing:
         classes, smoothing = stage.config.num_classes, stage.label_smoothing
 
@@ -154,16 +168,23 @@ def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = F
             )
     else:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=optimizer, loss=loss, metrics=["accuracy"], jit_compile=jit)
+    model.compile(
+        optimizer=optimizer,
+        loss=loss,
+        metrics=["accuracy"],
+        jit_compile=jit or keras.backend.backend() == "jax",  # JAX has no other fast way
+    )
 
 
 def load_data(stage: Stage, *, data_dir: Path | None = None) -> Arrays:
     """The training images of a stage; always size factor 1, or the STIR sizes of the recipe."""
-    if stage.train_sizes:
-        return load_stir(
-            stage.dataset, split=stage.split, sizes=stage.train_sizes, data_dir=data_dir
-        )
-    return load_arrays(stage.dataset, split=stage.split, data_dir=data_dir, limit=stage.limit)
+    if not stage.train_sizes:
+        return load_arrays(stage.dataset, split=stage.split, data_dir=data_dir, limit=stage.limit)
+    data = load_stir(stage.dataset, split=stage.split, sizes=stage.train_sizes, data_dir=data_dir)
+    if stage.limit is None or stage.limit >= len(data):
+        return data
+    # ordered by size and class, so the first ones would be of one kind
+    return data.select(np.linspace(0, len(data) - 1, stage.limit).round().astype(int))
 
 
 def variables(model: keras.Model) -> list:
@@ -174,6 +195,8 @@ def variables(model: keras.Model) -> list:
 
 
 def snapshot(model: keras.Model) -> list[np.ndarray]:
+    if keras.backend.backend() == "jax":
+        model.jax_state_sync()  # during `fit` the values are elsewhere
     return [np.asarray(keras.ops.convert_to_numpy(v)) for v in variables(model)]
 
 
@@ -187,7 +210,10 @@ def restore(model: keras.Model, arrays: list[np.ndarray]) -> None:
 
 
 class _Progress(keras.callbacks.Callback):
-    """After every chunk: progress bar, log row, state, and whether to stop."""
+    """After every step: progress bar, whether to save or stop. After every chunk: a log row.
+
+    Looks are taken when the next step begins: asking for the end of a step would make a GPU wait.
+    """
 
     def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
         super().__init__()
@@ -196,8 +222,7 @@ class _Progress(keras.callbacks.Callback):
         self.run, self.stage, self.info, self.stop = run, stage, info, stop
         self.stopped = False
         self._saved = self._clock = time.time()
-        self._log = _CsvLog(run.folder / LOG, keep_up_to=(info["stage"], info["step"]))
-        self._board = _TensorBoard(run.folder / "tensorboard")
+        self._log = RunLog(run.folder, last=(info["stage"], info["step"]))
         self._bar = tqdm(
             total=steps,
             initial=info["step"],
@@ -208,149 +233,78 @@ class _Progress(keras.callbacks.Callback):
             mininterval=1.0,
         )
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self._new = 0  # steps that `info` does not know of
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._new:
+            self._bar.update(1)
+            if time.time() - self._saved > SAVE_SECONDS:
+                self._advance(self.model.get_metrics_result())
+                self._save()
+        self._new += 1
+        if self.stop():  # after this step
+            self.stopped = self.model.stop_training = True
+
     def on_epoch_end(self, epoch, logs=None):
-        loss = logs["loss"]
-        if not math.isfinite(loss):
-            raise TrainingDiverged(
-                f"The loss became {loss} after step {self.info['step']} of stage "
-                f"{self.stage.name!r} of {self.run.plan.recipe.name}. The last good state is "
-                f"kept in {self.run.folder}; a lower learning rate may help."
-            )
-        steps, now = self.params["steps"], time.time()
-        info = self.info
-        info["step"] += steps
-        info["images"] += steps * self.stage.batch_size
+        self._bar.update(1)
+        self._advance(logs)
+        # a little earlier than in the middle of a chunk, so that chunks are not broken
+        if self.stopped or time.time() - self._saved > SAVE_SECONDS / 2:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        if not self.stopped:
+            self._save()
+
+    def _advance(self, logs: dict) -> None:
+        """Bring `info` up to the last step that is done, and log it."""
+        info, now = self.info, time.time()
+        loss, accuracy = float(logs["loss"]), float(logs["accuracy"])
+        if not loss <= DIVERGED * math.log(self.stage.config.num_classes):
+            self._diverged(f"The loss became {loss:.3g}")
+        info["step"] += self._new
+        info["images"] += self._new * self.stage.batch_size
         info["seconds"] += now - self._clock
-        self._clock = now
+        self._new, self._clock = 0, now
         row = {
             "stage": info["stage"],
             "step": info["step"],
             "images": info["images"],
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             "loss": loss,
-            "accuracy": logs["accuracy"],
+            "accuracy": accuracy,
             "seconds": round(info["seconds"], 1),
         }
         self._log.write(row)
-        self._board.write(row)
-        self._bar.update(steps)
-        self._bar.set_postfix(loss=f"{loss:.3f}", accuracy=f"{logs['accuracy']:.3f}")
-        if self.stop():
-            self.stopped = self.model.stop_training = True
-        if self.stopped or now - self._saved > SAVE_SECONDS:
-            self._save()
+        self._bar.set_postfix(loss=f"{loss:.3f}", accuracy=f"{accuracy:.3f}", refresh=False)
 
-    def on_train_end(self, logs=None):
-        self._save()
-
-    def _save(self):
+    def _save(self) -> None:
         self._saved = time.time()
+        arrays = snapshot(self.model)
+        if not all(np.isfinite(array).all() for array in arrays):
+            self._diverged("A weight is no longer a number")
         try:
-            state_file.save(self.run.folder, self.info, snapshot(self.model))
+            state_file.save(self.run.folder, self.info, arrays)
         except OSError as error:  # a full disk must not end a long run; the next save may work
             print(f"\nThe state could not be saved: {error}. Going on.", file=sys.stderr)
+
+    def _diverged(self, what: str) -> None:
+        kept = state_file.exists(self.run.folder)
+        raise TrainingDiverged(
+            f"{what} after step {self.info['step']} of stage {self.stage.name!r} of "
+            f"{self.run.plan.recipe.name}. "
+            + (f"The last good state is kept in {self.run.folder}. " if kept else "")
+            + f"A lower learning rate than {self.stage.learning_rate:g} may help."
+        )
 
     def close(self):
         self._bar.close()
         self._log.close()
-        self._board.close()
 
 
-class _CsvLog:
-    """A CSV file; rows after the point a run is resumed from are written anew."""
-
-    def __init__(self, path: Path, *, keep_up_to: tuple[int, int]):
-        rows = []
-        if path.exists():
-            with open(path, newline="") as file:
-                rows = [
-                    row
-                    for row in csv.DictReader(file)
-                    if (int(row["stage"]), int(row["step"])) <= keep_up_to
-                ]
-        self._file = open(path, "w", newline="")  # noqa: SIM115
-        self._writer = csv.DictWriter(self._file, LOG_FIELDS)
-        self._writer.writeheader()
-        self._writer.writerows(rows)
-        self._file.flush()
-
-    def write(self, row: dict) -> None:
-        self._writer.writerow(row)
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _TensorBoard:
-    """Scalars for TensorBoard, if it is installed."""
-
-    def __init__(self, folder: Path):
-        from importlib.util import find_spec
-
-        import tensorflow as tf
-
-        self._summary = tf.summary if find_spec("tensorboard") else None
-        self._writer = tf.summary.create_file_writer(str(folder))
-
-    def write(self, row: dict) -> None:
-        if self._summary:
-            with self._writer.as_default(step=row["images"]):
-                for name in ("loss", "accuracy", "learning_rate"):
-                    self._summary.scalar(name, row[name])
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _StopOnSignal:
-    """SIGTERM and SIGINT ask for a stop at the next chunk instead of ending the process."""
-
-    def __enter__(self):
-        self.asked = False
-        self._old = {}
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._old[number] = signal.signal(number, self._ask)
-        return self
-
-    def _ask(self, *_):
-        self.asked = True
-
-    def or_after(self, deadline: float | None):
-        return lambda: self.asked or (deadline is not None and time.time() > deadline)
-
-    def __exit__(self, *_):
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-
-
-def _strategy(devices: int):
-    """One device, or several that share a batch: GPUs if there are, else virtual CPU devices."""
-    import contextlib
-
-    class Plain:
-        scope = staticmethod(contextlib.nullcontext)
-
-    if devices == 1:
-        return Plain()
-    if keras.backend.backend() == "jax":
-        keras.distribution.set_distribution(
-            keras.distribution.DataParallel(devices=keras.distribution.list_devices()[:devices])
-        )
-        return Plain()
-    import tensorflow as tf
-
-    names = [d.name for d in tf.config.list_logical_devices("GPU")]
-    names = names or [d.name for d in tf.config.list_logical_devices("CPU")]
-    if len(names) < devices:
-        raise ValueError(
-            f"`devices` must be at most {len(names)}, what this machine has. "
-            f"Received: devices={devices}."
-        )
-    return tf.distribute.MirroredStrategy(names[:devices])
-
-
-def _fresh_info(run: Run) -> dict[str, Any]:
+def fresh_info(run: Run) -> dict[str, Any]:
+    """What is known of a run before its first step."""
     info = {
         "recipe": run.plan.recipe.name,
         "budget": run.plan.budget,
@@ -365,40 +319,20 @@ def _fresh_info(run: Run) -> dict[str, Any]:
     return json.loads(json.dumps(info))  # as it will be read back
 
 
-def _check_same_run(info: dict, run: Run) -> None:
-    fresh = _fresh_info(run)
-    different = [k for k in ("recipe", "budget", "seed", "stages") if info[k] != fresh[k]]
-    if different:
-        raise ValueError(
-            f"The run in {run.folder} was begun with other settings ({', '.join(different)}). "
-            "Finish it with those, or delete the folder to start again."
-        )
-
-
 def _finish(run: Run, model: GaussDerNet, info: dict) -> None:
     """Weights, then the record whose presence says that the run is done."""
     final = run.plan.recipe.config.replace(sampling_density=model.config.sampling_density)
-    keras.config.set_dtype_policy("float32")
-    network = build_model(final)
+    network = build_model(final, dtype="float32")
     copy_weights(model, network)
-    network.save_weights(run.folder / WEIGHTS)
+    # not straight to its place: on a full disk HDF5 does not raise an error but crash
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory) as scratch:
+        network.save_weights(Path(scratch, WEIGHTS))
+        state_file.write_bytes(run.folder / WEIGHTS, Path(scratch, WEIGHTS).read_bytes())
     if info["images"]:
-        _plot_curves(run.folder)
+        plot_curves(run.folder)
     record = info | {"config": final.to_dict(), "versions": versions()}
     state_file.write_text(run.folder / RECORD, json.dumps(record, indent=2) + "\n")
-
-
-def _plot_curves(folder: Path) -> None:
-    import matplotlib.figure
-
-    with open(folder / LOG, newline="") as file:
-        rows = list(csv.DictReader(file))
-    images = [int(row["images"]) / 1000 for row in rows]
-    figure = matplotlib.figure.Figure(figsize=(7, 2.6), layout="constrained")
-    for ax, field in zip(figure.subplots(1, 3), ("loss", "accuracy", "learning_rate"), strict=True):
-        ax.plot(images, [float(row[field]) for row in rows], color="#0072B2", linewidth=1)
-        ax.set(xlabel="thousand images", ylabel=field.replace("_", " "))
-    figure.savefig(folder / CURVES, dpi=150)
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,249 @@
+"""Nothing is lost: kills, signals, damaged files, full disks, two processes, divergence."""
+
+import errno
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+import warnings
+
+import pytest
+from training_helpers import start, write_data_folder
+
+from training import state
+from training.__main__ import main
+from training.logs import read_log
+
+NAME = "tiny_max"  # has dropout, so a random state too
+STEPS = 40  # of each of its two stages
+KILLS = 22
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
+
+
+def options(data, runs, *more):
+    return ["run", NAME, "--data", str(data), "--runs", str(runs), "--precision", "float32", *more]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data, tmp_path_factory):
+    """The folder of a run that nobody disturbed."""
+    runs = tmp_path_factory.mktemp("uninterrupted")
+    finish(options(data, runs), output=runs / "output")
+    return runs / f"{NAME}-seed0"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / f"{NAME}-seed0"
+
+
+def finish(argv, *, output, **how):
+    process = start(argv, output=output, **how)
+    process.join(120)
+    assert process.exitcode == 0, output.read_text()
+
+
+def wait_for(condition, process):
+    end = time.time() + 60
+    while not condition():
+        assert process.is_alive(), f"ended with {process.exitcode}"
+        assert time.time() < end
+        time.sleep(0.002)
+
+
+def weights(folder):
+    return hashlib.sha256((folder / state.WEIGHTS).read_bytes()).hexdigest()
+
+
+def position(folder):
+    """Stage and step of the saved state."""
+    saved = state.load(folder)
+    return saved and (saved[0]["stage"], saved[0]["step"])
+
+
+def spoil(file):
+    """One bit of a file falls over."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+class Saves:
+    """Counts how often the state of a run is saved."""
+
+    def __init__(self, folder):
+        self._file, self.count = folder / state.STATE, 0
+        self._last = self._now()
+
+    def _now(self):
+        try:
+            return self._file.stat().st_ino
+        except FileNotFoundError:
+            return self._last if self.count else None
+
+    def reach(self, count):
+        now = self._now()
+        if now != self._last:
+            self.count, self._last = self.count + 1, now
+        return self.count >= count
+
+
+@pytest.mark.heavy
+def test_kills_at_random_moments_change_nothing(data, folder, uninterrupted, tmp_path):
+    """The weights are those of the uninterrupted run, bit for bit."""
+    moments = random.Random(0)
+    argv, output = options(data, tmp_path), tmp_path / "output"
+    places = [0]
+    for _ in range(KILLS):
+        saves = Saves(folder)
+        process = start(argv, output=output, save_seconds=0.0)
+        count = min(moments.randint(0, 6), 2 * STEPS - 2 - places[-1])
+        if count > 0:  # some steps, then anywhere in a step or in the saving of its state
+            wait_for(lambda count=count, saves=saves: saves.reach(count), process)
+            time.sleep(moments.uniform(0, 0.05))
+        else:  # in the start, or in the tracing of the first step
+            time.sleep(moments.uniform(0, 3))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        stage, step = position(folder) or (0, 0)
+        places.append(stage * STEPS + step)
+    assert len(set(places)) > KILLS / 2  # it went on, and was killed in different places
+    finish(argv, output=output)
+    assert weights(folder) == weights(uninterrupted)
+    steps = [(int(row["stage"]), int(row["step"])) for row in read_log(folder)]
+    assert steps == sorted(set(steps)) and steps[-1] == (1, STEPS)
+
+
+@pytest.mark.heavy
+def test_a_signal_saves_and_stops(data, folder, uninterrupted, tmp_path):
+    argv, output = options(data, tmp_path), tmp_path / "output"
+    process = start(argv, output=output)
+    wait_for(lambda: read_log(folder), process)  # the first chunk is done
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(60)
+    assert process.exitcode == 3
+    assert f"{NAME}: stopped; the same command goes on" in output.read_text()
+    assert position(folder) >= (0, 20)
+    assert not (folder / state.RECORD).exists()
+    finish(argv, output=output)
+    assert weights(folder) == weights(uninterrupted)
+
+
+@pytest.fixture(scope="module")
+def begun(data, tmp_path_factory):
+    """The folder of a run that was killed after some steps; copy it."""
+    runs = tmp_path_factory.mktemp("begun")
+    folder = runs / f"{NAME}-seed0"
+    saves = Saves(folder)
+    process = start(options(data, runs), output=runs / "output", save_seconds=0.0)
+    wait_for(lambda: saves.reach(5), process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    return folder
+
+
+@pytest.mark.heavy
+def test_a_damaged_state_is_passed_over(data, begun, folder, uninterrupted, tmp_path):
+    shutil.copytree(begun, folder)
+    spoil(folder / state.STATE)
+    output = tmp_path / "output"
+    finish(options(data, tmp_path), output=output)
+    assert re.search(rf"{state.STATE} is damaged; {state.PREVIOUS} is used", output.read_text())
+    assert (folder / f"{state.STATE}{state.DAMAGED}").exists()  # kept, but out of the way
+    assert weights(folder) == weights(uninterrupted)
+
+
+def test_if_every_state_is_damaged_nothing_is_begun_anew(data, begun, folder, tmp_path, capsys):
+    shutil.copytree(begun, folder)
+    for name in (state.STATE, state.PREVIOUS):
+        spoil(folder / name)
+    before = {path: path.read_bytes() for path in folder.glob("*.npz*")}
+    assert main(options(data, tmp_path)) == 1
+    assert re.search(
+        r"error: No state in .* can be read: state.npz, state.previous.npz damaged. Restore one of "
+        r"them from a backup, or delete the folder to start again.",
+        capsys.readouterr().err,
+    )
+    assert {path: path.read_bytes() for path in folder.glob("*.npz*")} == before
+
+
+def test_a_kill_between_the_two_renames_of_a_save(begun, folder):
+    shutil.copytree(begun, folder)
+    os.replace(folder / state.STATE, folder / "state.npz.new")
+    with warnings.catch_warnings(action="error"):
+        assert position(folder) is not None
+
+
+def test_a_state_of_another_network_is_refused(data, begun, folder, tmp_path, capsys):
+    shutil.copytree(begun, folder)
+    info, arrays = state.load(folder)
+    state.save(folder, info, arrays[:-1])
+    assert main(options(data, tmp_path)) == 1
+    assert "The saved state is of another network; delete the run" in capsys.readouterr().err
+
+
+def test_the_second_process_on_a_run_refuses(data, folder, tmp_path, capsys):
+    process = start(options(data, tmp_path), output=tmp_path / "output")
+    wait_for((folder / state.LOCK).exists, process)
+    assert main(options(data, tmp_path)) == state.LOCKED
+    assert f"error: Another process is working on {folder}" in capsys.readouterr().err
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with state.lock(folder):  # the lock went away with the process
+        pass
+
+
+def fill_the_disk():
+    """From now on, flushing a file to the disk fails as it does on a full one."""
+
+    def fsync(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    os.fsync = fsync
+
+
+@pytest.mark.heavy
+def test_a_full_disk_loses_nothing(data, begun, folder, uninterrupted, tmp_path):
+    """The run goes on without saving; when there is room again, the same command finishes it."""
+    shutil.copytree(begun, folder)
+    argv, output = options(data, tmp_path), tmp_path / "output"
+    before = position(folder)
+    process = start(argv, output=output, save_seconds=0.5, before=fill_the_disk)
+    process.join(120)
+    text = output.read_text()
+    assert process.exitcode == 1
+    assert "The state could not be saved: [Errno 28] No space left on device. Going on." in text
+    assert "error: [Errno 28] No space left on device" in text  # nor could the weights be written
+    assert position(folder) == before
+    finish(argv, output=output)
+    assert weights(folder) == weights(uninterrupted)
+
+
+@pytest.mark.heavy
+def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
+    """As above on a file system of 64 kB: the log and TensorBoard have no room either."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a file system needs to be allowed")
+    try:
+        argv, output = options(data, disk), tmp_path / "output"
+        process = start(argv, output=output, save_seconds=0.0)
+        process.join(120)
+        assert process.exitcode == 1
+        assert "The state could not be saved: [Errno 28] No space left" in output.read_text()
+        subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
+        finish(argv, output=output)
+        assert weights(disk / f"{NAME}-seed0") == weights(uninterrupted)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -1,0 +1,72 @@
+"""For the tests of training: a small data folder, and commands as processes that can be killed."""
+
+import io
+import multiprocessing
+import os
+import sys
+import threading
+
+import numpy as np
+from dataset_files import write_idx
+from tqdm import tqdm
+
+from gdn_keras.datasets import load_samples
+from training import trainer
+from training.__main__ import main
+
+TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
+
+
+def write_data_folder(folder):
+    """Files in the standard formats with the bundled samples in them, over and over."""
+    samples = load_samples("fashion_mnist")
+    fashion = folder / "fashion-mnist"
+    fashion.mkdir(parents=True)
+    for part, count in (("train", TRAIN_IMAGES), ("t10k", len(samples))):
+        chosen = np.arange(count) % len(samples)
+        write_idx(fashion / f"{part}-images-idx3-ubyte.gz", samples.images[chosen, :, :, 0])
+        write_idx(fashion / f"{part}-labels-idx1-ubyte.gz", samples.labels[chosen].astype("uint8"))
+    samples = load_samples("stir_emoji")
+    sizes = 64 - np.arange(48)
+    # the samples are of three sizes; every other size gets the images of the nearest of them
+    there = np.unique(samples.object_sizes)
+    nearest = there[np.abs(there[None] - sizes[:, None]).argmin(axis=1)]
+    images = np.stack([samples.images[samples.object_sizes == size, ..., 0] for size in nearest])
+    labels = np.stack([samples.labels[samples.object_sizes == size] for size in nearest])
+    three = np.ones((3, 1, 1, 1), int)
+    (folder / "stir").mkdir()
+    np.savez(
+        folder / "stir" / "emoji.npz",
+        imgs=np.broadcast_to(images[None, :, :, None], (3, *images.shape[:2], 1, 64, 64)),
+        lbls=three * labels[None, :, :, None],
+        scls=three * sizes[None, :, None, None] * np.ones((1, 1, labels.shape[1], 1), int),
+        psts=np.zeros((3, *labels.shape, 1, 2), int),
+        metadata=np.array([["title", "samples"]]),
+        lbldata=np.array(samples.class_names),
+    )
+    return folder
+
+
+# One process imports the libraries; its forks are as good as fresh processes and start at once.
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["training.trainer", "training.evaluate", "gdn_keras.zoo"])
+
+
+def start(argv, *, output, save_seconds=trainer.SAVE_SECONDS, before=None):
+    """`python -m training *argv` as a process of its own; what it prints goes to a file."""
+    process = _context.Process(target=_command, args=(argv, str(output), save_seconds, before))
+    process.start()
+    return process
+
+
+def _command(argv, output, save_seconds, before):
+    with open(output, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
+    sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
+    tqdm.set_lock(threading.RLock())  # its own lock would be left behind by a killed process
+    trainer.SAVE_SECONDS = save_seconds
+    if before is not None:
+        before()
+    sys.exit(main(argv))

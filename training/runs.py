@@ -1,0 +1,152 @@
+"""The runs of this machine: where they are, what they are begun with, what they have made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from training import state
+from training.budgets import Plan, Stage, plan_run, resumed_plan
+from training.recipes import ALL, Recipe, get
+from training.state import RECORD, WEIGHTS
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def chosen_recipe(arguments) -> Recipe:
+    """The recipe the command line names, or a trial of it.
+
+    A trial has another name, so that it never mixes with the real run.
+    """
+    recipe = get(arguments.name)
+    if not (arguments.set or arguments.holdout):
+        return recipe
+    words = ["holdout"] * arguments.holdout + [re.sub(r"[^\w.+-]", "", c) for c in arguments.set]
+    split = "train" if arguments.holdout else recipe.train_split
+    return dataclasses.replace(recipe, name=f"{recipe.name}@{'-'.join(words)}", train_split=split)
+
+
+def run_folder(name: str, arguments) -> Path:
+    base = Path(arguments.runs) if arguments.runs else state.runs_folder()
+    return base / f"{name}-seed{arguments.seed}"
+
+
+def zoo_folder(arguments) -> Path:
+    return Path(arguments.zoo) if arguments.zoo else CHECKOUT / "zoo"
+
+
+def is_published(name: str, arguments) -> bool:
+    return (zoo_folder(arguments) / name / "README.md").exists()
+
+
+def status(name: str, arguments) -> str:
+    """trained, in progress or open."""
+    folder = run_folder(name, arguments)
+    if is_published(name, arguments) or (folder / RECORD).exists():
+        return "trained"
+    return "in progress" if state.exists(folder) else "open"
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """What a finished run says about itself; None if it is not finished."""
+    file = folder / RECORD
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def finished_folder(name: str, arguments) -> Path:
+    folder = run_folder(name, arguments)
+    if not (folder / RECORD).exists():
+        raise ValueError(
+            f"`name` must be a finished run; there is none in {folder}. "
+            f"`python -m training run {name}` makes it. Received: name={name!r}."
+        )
+    return folder
+
+
+def load_finished(name: str, arguments):
+    """The network of a finished run, or of the zoo."""
+    from gdn_keras import zoo
+    from gdn_keras.config import GaussDerNetConfig
+    from gdn_keras.model import build_model
+    from gdn_keras.weights import assign_weights, read_weights
+
+    folder = run_folder(name, arguments)
+    record = read_record(folder)
+    if record is None:
+        return zoo.load(zoo_folder(arguments) / name)
+    model = build_model(GaussDerNetConfig.from_dict(record["config"]), dtype="float32")
+    assign_weights(model, read_weights(folder / WEIGHTS), source=str(folder / WEIGHTS))
+    return model
+
+
+def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Plan:
+    """The plan of a run; one that was `begun` goes on with the settings it has."""
+    if begun is None:
+        finished = {name for name in ALL if status(name, arguments) == "trained"}
+        source = recipe.transfer_from
+        if source and source not in finished:
+            raise ValueError(
+                f"{recipe.name} is derived from {source}, which is not finished: "
+                f"`python -m training run {source}` makes it."
+            )
+        return _plan(recipe, arguments, finished, precision(arguments))
+    plan = resumed_plan(recipe, begun)
+    check_options(begun, arguments)
+    if plan.stages != _plan(recipe, arguments, {plan.warm_start}, plan.stages[0].dtype).stages:
+        print(f"{recipe.name}: the settings have changed; it goes on with those it was begun with.")
+    return plan
+
+
+def check_options(info: dict[str, Any], arguments) -> None:
+    """Refuse options that contradict what a run was begun with."""
+    begun = {"budget": info["budget"], "precision": None}
+    if info["stages"] and arguments.precision != "auto":
+        begun["precision"] = info["stages"][0]["dtype"]
+    for name, value in begun.items():
+        if value not in (None, getattr(arguments, name)):
+            folder = run_folder(info["recipe"], arguments)
+            raise ValueError(
+                f"`--{name}` must be {value}, with which the run in {folder} was begun; or delete "
+                f"that folder to start again. Received: {getattr(arguments, name)}."
+            )
+
+
+def precision(arguments) -> str:
+    """`--precision`, or what suits the machine."""
+    if arguments.precision != "auto":
+        return arguments.precision
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        flags = ""
+    fast = "avx512_bf16" in flags or "amx_bf16" in flags
+    return "mixed_bfloat16" if arguments.budget == "cpu" and fast else "float32"
+
+
+def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
+    plan = plan_run(recipe, budget=arguments.budget, finished=finished, dtype=dtype)
+    changes = getattr(arguments, "set", [])
+    if not changes:
+        return plan
+    if not plan.stages:
+        raise ValueError(f"`--set` changes training, and {recipe.name} is derived without any.")
+    last = dataclasses.replace(plan.stages[-1], **_parsed(changes))
+    return dataclasses.replace(plan, stages=(*plan.stages[:-1], last))
+
+
+def _parsed(changes: list[str]) -> dict[str, Any]:
+    names = sorted({field.name for field in dataclasses.fields(Stage)} - {"name", "config"})
+    parsed = {}
+    for change in changes:
+        name, _, text = change.partition("=")
+        if name not in names:
+            raise ValueError(f"`--set` must be FIELD=VALUE, one of {names}. Received: {change!r}.")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        parsed[name] = tuple(value) if isinstance(value, list) else value
+    return parsed
