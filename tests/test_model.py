@@ -1,0 +1,369 @@
+"""The network: against the numpy reference, windowed against dense, and through Keras' doors."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+import tensorflow as tf
+from helpers import evaluate, random_images, randomise, small_config, weights_by_layer
+
+from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
+from gdn_keras.layers import SpatialSelection
+from gdn_keras.model import channel_plans, copy_weights, count_multiply_adds, count_parameters
+from gdn_keras.scale_space import METHODS
+from training import recipes
+
+# The multi-scale-channel networks of Table 1 with centre selection, with one channel, as 3-jets.
+TABLE_1 = [
+    f"{data}_{variant}"
+    for data in ("fashion", "cifar")
+    for variant in ("single_2jet", "avg_2jet", "avg_3jet")
+]
+
+
+def make(**changes):
+    return randomise(build_model(small_config(**changes)))
+
+
+# --- numbers ---
+
+
+@pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize("jet_order", [2, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_network_is_the_reference(method, jet_order, padding):
+    model = make(method=method, jet_order=jet_order, padding=padding, spatial_selection="max")
+    images = random_images(model.config, batch=1)
+    maps = evaluate(model.maps_model(), images)
+    logits, _, expected = reference.network(images[0], weights_by_layer(model), model.config)
+    for ours, theirs in zip(maps, expected, strict=True):
+        assert theirs.std(axis=(0, 1)).max() > 0.1  # there is something to compare
+        np.testing.assert_allclose(ours[0], theirs, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(evaluate(model, images)[0], logits, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale_pooling": "max"},
+        {"scale_pooling": "logsumexp", "spatial_selection": "max"},
+        {"zero_order": True},
+        {"zero_order": True, "jet_order": 3, "padding": "edge"},
+        {"final_batch_norm": False},
+        {"final_relu": False},
+        {"final_batch_norm": False, "final_relu": False, "truncation": 0.05},
+        {"truncation": 1e-6, "padding": "reflect"},
+        {"input_size": (5, 4), "padding": "reflect"},
+        {"input_size": (1, 3), "padding": "reflect"},
+        {"input_size": (40, 33), "channel_sigmas": (0.5, 1.0, 2.0)},
+        {"scale_dropout": 0.5},
+    ],
+)
+def test_options_are_those_of_the_reference(changes):
+    model = make(**changes)
+    images = random_images(model.config)
+    logits, scale_logits = evaluate(model, images), evaluate(model.scale_logits_model(), images)
+    for index, image in enumerate(images):
+        expected = reference.network(image, weights_by_layer(model), model.config)
+        np.testing.assert_allclose(logits[index], expected[0], rtol=0, atol=1e-4)
+        np.testing.assert_allclose(scale_logits[index], expected[1], rtol=0, atol=1e-4)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", TABLE_1)
+def test_window_is_exact_for_every_network_of_table_1(name):
+    config = recipes.get(name).config.replace(sampling_density=None)
+    assert config.spatial_selection == "centre"
+    model = randomise(build_model(config))
+    images = random_images(config, batch=1)
+    dense = adapt(model, spatial_selection="max").maps_model()(images)
+    dense = dense if isinstance(dense, list) else [dense]
+    assert all(tuple(maps.shape[1:3]) == config.input_size for maps in dense)
+    expected = keras.ops.convert_to_numpy(SpatialSelection("centre")(dense))
+    window = evaluate(model.scale_logits_model(), images)
+    assert expected.std() > 0.1
+    np.testing.assert_allclose(window, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fashion_avg_2jet", "fashion_avg_3jet", "cifar_avg_2jet"])
+def test_adaptive_sampling_deviates_little_and_less_when_denser(name):
+    """Deviation of the logits from those of every pixel, relative to how they vary with class."""
+    config = recipes.get(name).config.replace(widths=(16,) * 5, sampling_density=None)
+    model = randomise(build_model(config))
+    images = random_images(config, batch=3)
+    exact = evaluate(model, images)
+    variation = np.linalg.norm(exact - exact.mean(axis=-1, keepdims=True))
+
+    def deviation(density):
+        sampled = evaluate(adapt(model, sampling_density=density), images)
+        return np.linalg.norm(sampled - exact) / variation
+
+    densities = (0.35, 0.5, 2**-0.5, 1.0, 2**0.5, 2.0, 4.0)
+    deviations = {density: deviation(density) for density in densities}
+    print(deviations)
+    assert sorted(deviations.values(), reverse=True) == list(deviations.values())
+    for density, bound in ((0.35, 0.25), (2**-0.5, 0.1), (1.0, 0.05), (2.0, 0.01), (4.0, 0.001)):
+        assert deviations[density] < bound
+    assert deviations[0.35] > 0.01  # it is another computation
+
+
+@pytest.mark.parametrize("data, paper", [("fashion", 146_112), ("cifar", 430_464)])
+def test_parameter_counts_of_the_paper(data, paper):
+    config = recipes.get(f"{data}_avg_2jet").config
+    assert count_parameters(config, as_paper=True) == paper
+    widths = (config.input_channels, *config.layer_widths)
+    pairs = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
+    assert 6 * pairs == paper
+    trainable = sum(int(np.prod(w.shape)) for w in build_model(config).trainable_weights)
+    # five coefficients per pair, and of batch norm a factor and an offset per feature
+    assert trainable == count_parameters(config) == 5 * pairs + 2 * sum(config.layer_widths)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"jet_order": 3},
+        {"zero_order": True},
+        {"final_batch_norm": False},
+        {"learned_sigmas": True},
+        {"scale_dropout": 0.2},
+    ],
+)
+def test_parameter_count_is_that_of_the_model(changes):
+    model = make(**changes)
+    trainable = sum(int(np.prod(w.shape)) for w in model.trainable_weights)
+    assert count_parameters(model.config) == trainable
+
+
+def test_multiply_adds():
+    # one layer, one channel, by hand: 5 x 5 image, sigma 1 (7 taps), every pixel
+    config = GaussDerNetConfig(
+        input_size=(5, 5),
+        input_channels=2,
+        num_classes=3,
+        channel_sigmas=(1.0,),
+        sigma_ratio=1.0,
+        widths=(4,),
+        spatial_selection="max",
+    )
+    dense = 25 * 2 * (2 * 7 + 5 * (3 + 4)) + 25 * 4 * (2 * 7 + 5 * (3 + 3))
+    assert count_multiply_adds(config, dense=True) == dense
+    smoothing = 7 * 5 * 5 + 7 * 7 * 5
+    ours = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * smoothing + 9 * 25 * 4 * 3
+    assert count_multiply_adds(config) == ours
+
+
+# --- learned scales ---
+
+
+@pytest.mark.parametrize("method", ["discrete", "integrated", "sampled_derivative"])
+def test_gradients_of_learned_scales_in_a_network(method):
+    model = make(
+        method=method, learned_sigmas=True, sigma_range=(0.7, 3.0), final_relu=False, widths=(6, 6)
+    )
+    images = tf.constant(random_images(model.config))
+    target = tf.constant(np.random.default_rng(0).normal(size=(2, 3)), "float32")
+    ratios = [model.get_layer(f"jet_{k}").ratio for k in (1, 2, 3)]
+    for start, ratio in zip((0.9, 1.5, 1.8), ratios, strict=True):
+        ratio.assign(start)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(images) * target)
+    gradients = tape.gradient(loss, [ratio.value for ratio in ratios])
+    for ratio, gradient in zip(ratios, gradients, strict=True):
+        start = float(ratio.value)
+        step = 1e-3
+        values = []
+        for sign in (-1, 1):
+            ratio.assign(start + sign * step)
+            values.append(float(tf.reduce_sum(model(images) * target)))
+        ratio.assign(start)
+        difference = (values[1] - values[0]) / (2 * step)
+        assert float(gradient) == pytest.approx(difference, rel=0.03, abs=0.01)
+        assert abs(difference) > 0.05
+
+
+def test_learned_network_starts_as_the_geometric_one():
+    changes = {"truncation": 1e-7, "jet_order": 3}
+    plain, learned = make(**changes), make(**changes, learned_sigmas=True, sigma_range=(0.9, 2.5))
+    for ours, theirs in zip(
+        [w for w in learned.weights if w.name != "sigma_ratio"], plain.weights, strict=True
+    ):
+        ours.assign(theirs)
+    images = random_images(plain.config)
+    np.testing.assert_allclose(evaluate(learned, images), evaluate(plain, images), atol=1e-4)
+
+
+# --- through Keras' doors ---
+
+
+def test_every_layer_is_named():
+    names = [layer.name for layer in make(final_batch_norm=False).layers]
+    expected = ["image", "pixels", "jet_1", "norm_1", "relu_1", "jet_2", "norm_2", "relu_2"]
+    expected += ["jet_3", "relu_3", "selection", "scale_dropout", "pooling"]
+    assert names == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"jet_order": 3, "sampling_density": 0.7, "input_size": (30, 31), "scale_dropout": 0.2},
+        {"learned_sigmas": True, "method": "integrated_derivative", "spatial_selection": "max"},
+    ],
+)
+def test_saved_models_are_bit_identical(changes, tmp_path):
+    model = make(**changes)
+    images = random_images(model.config)
+    expected = evaluate(model, images)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is GaussDerNet
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(evaluate(loaded, images), expected)
+
+    again = GaussDerNet.from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    model.save_weights(tmp_path / "model.weights.h5")
+    again.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(evaluate(again, images), expected)
+
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    np.testing.assert_array_equal(evaluate(clone, images), expected)
+
+
+def test_weights_fit_networks_with_and_without_dropout(tmp_path):
+    with_dropout, without = make(scale_dropout=0.3), build_model(small_config())
+    with_dropout.save_weights(tmp_path / "a.weights.h5")
+    without.load_weights(tmp_path / "a.weights.h5")
+    images = random_images(without.config)
+    np.testing.assert_array_equal(evaluate(without, images), evaluate(with_dropout, images))
+
+
+def test_compiled_model_with_our_optimizer_survives_saving(tmp_path):
+    model = make(learned_sigmas=True, scale_dropout=0.3)
+    model.compile(
+        ScaleAdamW(0.01, sigma_learning_rate_factor=0.1),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    images, labels = random_images(model.config, batch=3), np.arange(3)
+    model.fit(images, labels, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is ScaleAdamW
+    np.testing.assert_array_equal(evaluate(loaded, images), evaluate(model, images))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"jet_order": 3, "method": "sampled_derivative"},
+        {"learned_sigmas": True, "zero_order": True},
+        {"learned_sigmas": True, "jet_order": 3, "method": "integrated_derivative"},
+    ],
+)
+def test_precision_policies_are_finite_and_close(changes, policy):
+    model = make(**changes)
+    images = random_images(model.config)
+    expected = evaluate(model, images)
+    other = build_model(model.config, dtype=policy)
+    copy_weights(model, other)
+    logits = evaluate(other, images)
+    assert logits.dtype == "float32"
+    tolerance = {"mixed_bfloat16": 0.05, "float64": 1e-5}.get(policy, 0.01)
+    np.testing.assert_allclose(logits, expected, atol=tolerance * np.abs(expected).max())
+    assert GaussDerNet.from_config(other.get_config()).policy.name == policy
+
+
+def test_half_precision_training_step_is_finite():
+    model = build_model(small_config(learned_sigmas=True), dtype="mixed_float16")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(ScaleAdamW(0.01), loss=loss, jit_compile=False)
+    before = [keras.ops.convert_to_numpy(w) for w in model.trainable_weights]
+    model.fit(random_images(model.config, batch=6), np.arange(6) % 3, epochs=3, verbose=0)
+    for old, weight in zip(before, model.trainable_weights, strict=True):
+        new = keras.ops.convert_to_numpy(weight)
+        assert np.all(np.isfinite(new)) and not np.array_equal(new, old)
+
+
+@pytest.mark.parametrize("jet_order", [2, 3])
+def test_eager_graph_symbolic_and_predict_agree(jet_order):
+    model = make(jet_order=jet_order)
+    images = random_images(model.config, batch=5)
+    eager = evaluate(model, images)
+    graph = tf.function(model)(tf.constant(images))
+    symbolic = model(keras.Input(images.shape[1:]))
+    assert symbolic.shape == (None, 3) and symbolic.dtype == "float32"
+    np.testing.assert_allclose(graph, eager, atol=1e-5)
+    np.testing.assert_allclose(model.predict(images, batch_size=2, verbose=0), eager, atol=1e-5)
+
+
+@pytest.mark.parametrize("jet_order", [2, 3])
+def test_batches_of_one_and_of_none(jet_order):
+    model = make(jet_order=jet_order)
+    images = random_images(model.config, batch=3)
+    together = evaluate(model, images)
+    for index in range(3):
+        alone = evaluate(model, images[index : index + 1])
+        np.testing.assert_allclose(alone[0], together[index], atol=1e-5)
+    assert evaluate(model, images[:0]).shape == (0, 3)
+    assert evaluate(model.scale_logits_model(), images[:0]).shape == (0, 2, 3)
+
+
+def test_whole_numbers_are_pixels_too():
+    model = make()
+    images = random_images(model.config).round()
+    np.testing.assert_array_equal(evaluate(model, images.astype("uint8")), evaluate(model, images))
+
+
+@pytest.mark.parametrize("shape", [(1, 14, 12, 2), (1, 13, 12, 3), (13, 12, 2)])
+def test_images_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"expected shape=\(None, 13, 12, 2\), found shape="):
+        make()(np.ones(shape, "float32"))
+
+
+def test_every_intermediate_is_at_hand():
+    model = make(spatial_selection="max", scale_pooling="max")
+    images = random_images(model.config)
+    for layer, width in enumerate(model.config.layer_widths, start=1):
+        maps = evaluate(model.maps_model(layer), images)
+        assert [m.shape for m in maps] == 2 * [(2, 13, 12, width)]
+        assert all((m >= 0).all() and m.max() > 0 for m in maps)
+    scale_logits = evaluate(model.scale_logits_model(), images)
+    np.testing.assert_array_equal(
+        scale_logits, np.stack([m.max(axis=(1, 2)) for m in maps], axis=1)
+    )
+    np.testing.assert_array_equal(evaluate(model, images), scale_logits.max(axis=1))
+    single = make(channel_sigmas=(1.0,), spatial_selection="max")
+    assert evaluate(single.maps_model(), images).shape == (2, 13, 12, 3)
+    for wrong in (0, 4, -1):
+        with pytest.raises(
+            ValueError, match=f"`layer` must be from 1 to 3. Received: layer={wrong}"
+        ):
+            model.maps_model(wrong)
+
+
+def test_plans_of_a_config():
+    config = small_config(input_size=(60, 60))
+    whole = channel_plans(config, window=False)
+    assert all(layer.output_size == (60, 60) for plan in whole for layer in plan.layers)
+    window = channel_plans(config)
+    assert window[0].input_window < window[1].input_window < (60, 60)
+
+
+def test_training_lowers_the_loss_and_moves_the_statistics():
+    keras.utils.set_random_seed(0)
+    model = build_model(small_config(scale_dropout=0.2), seed=1)
+    images = random_images(model.config, batch=24)
+    labels = np.arange(24) % 3
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(ScaleAdamW(0.02), loss=loss, jit_compile=False)
+    losses = model.fit(images, labels, batch_size=24, epochs=30, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    for k in (1, 2, 3):
+        moving_mean = keras.ops.convert_to_numpy(model.get_layer(f"norm_{k}").moving_mean)
+        assert np.abs(moving_mean).max() > 0.001
