@@ -28,6 +28,7 @@ COLUMN, PAGE = 85.0, 178.0  # widths in mm
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ((3, 1.5), (1, 1), (5, 1.5, 1, 1.5), (6, 2), (4, 1, 1, 1, 1, 1))
+BLUE_WHITE_RED = ("#053061", "#4393C3", "#FFFFFF", "#D6604D", "#67001F")
 SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.0: "2"}
 _STYLE = {
     "font.size": 8,
@@ -330,6 +331,7 @@ def plot_activation_maps(
     *,
     titles: Sequence[str] = (),
     image_title: str = "",
+    colour_bar: bool = True,
 ) -> None:
     """An image and its activation maps on one common colour scale, as in Figures 18 and 19.
 
@@ -339,6 +341,7 @@ def plot_activation_maps(
         axes: one for the image, then one per map.
         titles: of the maps.
         image_title: above the image.
+        colour_bar: also draw what the colours mean.
     """
     if len(axes) != len(maps) + 1:
         raise ValueError(f"`axes` must be {len(maps) + 1}. Received: {len(axes)} axes.")
@@ -349,9 +352,10 @@ def plot_activation_maps(
         row, column = np.unravel_index(np.argmax(values), values.shape)
         ax.plot(column, row, "+", color="white", markersize=5, markeredgewidth=0.8)
         _bare(ax, titles[n] if n < len(titles) else "")
-    bar = axes[0].figure.colorbar(picture, ax=list(axes[1:]), pad=0.02, aspect=12)
-    bar.ax.tick_params(labelsize=6)
-    bar.set_label("response", fontsize=6)
+    if colour_bar:
+        bar = axes[0].figure.colorbar(picture, ax=list(axes[1:]), pad=0.02, aspect=12)
+        bar.ax.tick_params(labelsize=6)
+        bar.set_label("response", fontsize=6)
 
 
 @_styled
@@ -362,12 +366,15 @@ def plot_filters(
 
     Every filter has a colour scale of its own. `axes` beyond the number of filters are left empty.
     """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("signed", BLUE_WHITE_RED)
     for n, ax in enumerate(axes):
         if n >= len(filters):
             ax.set_axis_off()
             continue
         high = max(float(np.abs(filters[n]).max()), 1e-12)
-        ax.imshow(filters[n], cmap="RdBu_r", vmin=-high, vmax=high, interpolation="nearest")
+        ax.imshow(filters[n], cmap=colours, vmin=-high, vmax=high, interpolation="nearest")
         _bare(ax, titles[n] if n < len(titles) else "")
         ax.title.set_fontsize(6)
 
@@ -387,19 +394,15 @@ def plot_detections(
             Circle((found.column, found.row), found.radius, fill=False, color=colour, linewidth=1.2)
         )
         name = found.class_name or f"class {found.class_index}"
+        bottom = found.row + found.radius
         ax.annotate(
             f"{name}, σ₀ = {found.sigma:.3g}",
-            (found.column, min(found.row + found.radius, height - 1)),
-            ha="left"
-            if found.column < width / 4
-            else "right"
-            if found.column > width * 3 / 4
-            else "center",
-            va="bottom",
+            (found.column, min(bottom, height - 1)),
+            ha=("left", "center", "center", "right")[min(4 * found.column // width, 3)],
+            va="top" if bottom < 0.9 * height else "bottom",
             fontsize=6,
             color="white",
             bbox={"facecolor": "black", "alpha": 0.6, "edgecolor": "none", "pad": 1},
-            annotation_clip=False,
         )
     ax.set_xlim(-0.5, width - 0.5)
     ax.set_ylim(height - 0.5, -0.5)

@@ -207,7 +207,7 @@ def test_filters_have_white_at_zero():
     picture = axes[0, 0].images[0]
     assert picture.get_clim() == (-2, 2)
     zero, positive, negative = picture.to_rgba(np.array([0.0, 2.0, -2.0]))[:, :3]
-    np.testing.assert_allclose(zero, 1, atol=0.04)
+    np.testing.assert_allclose(zero, 1, atol=0.01)
     assert positive[0] > positive[2] and negative[2] > negative[0]  # red and blue
     assert axes[0, 0].get_title() == "∂ 30°\n0.98"
     assert not axes[0, 2].axison and axes[0, 1].axison
