@@ -162,14 +162,15 @@ def _convert(image, path: Path, notes: list[str], *, mode: str):
         notes.append("transparent parts made black")
     if image.mode == mode:
         return image
+    wanted = "grey" if mode == "L" else mode
     try:
         converted = image.convert(mode)
     except ValueError as error:
         raise ValueError(
-            f"{path} has colour mode {image.mode}, which cannot be made {mode}; save it as RGB or "
-            "grey."
+            f"{path} has colour mode {image.mode}, which cannot be made {wanted}; save it as RGB "
+            "or grey."
         ) from error
-    notes.append(f"{image.mode} made {'grey' if mode == 'L' else mode}")
+    notes.append(f"{image.mode} made {wanted}")
     return converted
 
 

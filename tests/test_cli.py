@@ -1,0 +1,344 @@
+"""python -m gdn_keras …, as users type it; in this process, except where a process is the point."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from dataset_files import write_fashion
+from PIL import Image
+from zoo_tools import predict, write_tiny
+
+from gdn_keras import registry, results, zoo
+from gdn_keras.__main__ import main
+from gdn_keras.datasets import load_arrays, load_samples
+from gdn_keras.predict import MAX_PIXELS, read_image
+
+CIFAR = "rescaled_cifar10"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("zoo")
+    write_tiny(root, "grey", dataset="rescaled_fashion_mnist")
+    write_tiny(root, "colour", dataset=CIFAR, scale_pooling="max")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def alone(root, monkeypatch, tmp_path):
+    """Only the two small networks are there; the current folder is an empty one."""
+    monkeypatch.setenv("GDN_KERAS_ZOO", str(root))
+    monkeypatch.setattr(registry, "_PACKAGE", tmp_path / "gdn_keras")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def photo(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return "photo.png"
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# === list, info, download ===
+
+
+def test_list(capsys):
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["name", "colour", "grey"]
+    assert "54.00%" in out
+    code, out, _ = run(capsys, "list", "c*", "--pooling", "max", "--json")
+    assert code == 0 and [known["name"] for known in json.loads(out)] == ["colour"]
+    code, out, err = run(capsys, "list", "--jet", "3")
+    assert (code, out) == (0, "") and "no such networks" in err
+
+
+def test_info(capsys, root):
+    code, out, _ = run(capsys, "info", "grey")
+    assert code == 0 and out.startswith("grey\n====\n") and "trouser" in out
+    code, out, _ = run(capsys, "info", root / "grey", "--json")
+    assert code == 0 and zoo.ModelInfo.from_dict(json.loads(out)) == zoo.info("grey")
+
+
+@pytest.mark.parametrize("command", ["info", "download", "evaluate"])
+def test_unknown_names_get_the_nearest(capsys, command):
+    code, out, err = run(capsys, command, "gray")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: Unknown model 'gray'. Did you mean 'grey'?")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nothing"],
+        ["info"],
+        ["predict", "grey"],
+        ["list", "--jet", "4"],
+        ["predict", "grey", "x.png", "--top", "0"],
+        ["predict", "grey", "x.png", "--fit", "squeeze"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(capsys, arguments):
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    assert "usage: python -m gdn_keras" in capsys.readouterr().err
+
+
+def test_download_of_what_is_here(capsys, root):
+    assert run(capsys, "download", "grey")[:2] == (0, f"{root / 'grey'}\n")
+
+
+def test_a_process_has_the_right_exit_codes(root):
+    """Once for real: stdout is clean JSON, errors are on stderr and are no traceback."""
+    environment = {**os.environ, "GDN_KERAS_ZOO": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-m", "gdn_keras", "info"]
+    options = dict(env=environment, capture_output=True, text=True, timeout=120)
+    wrong = subprocess.Popen(
+        [*command, "gray"], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    good = subprocess.run([*command, "grey", "--json"], **options)
+    assert good.returncode == 0 and json.loads(good.stdout)["name"] == "grey"
+    out, err = wrong.communicate(timeout=120)
+    assert wrong.returncode == 1 and out == b""
+    assert b"error: Unknown model 'gray'" in err and b"Traceback" not in err
+
+
+# === predict ===
+
+
+def test_predict_says_what_it_saw_and_what_decided(capsys, photo):
+    code, out, err = run(capsys, "predict", "colour", photo)
+    assert (code, err) == (0, "")
+    first, *classes, last = out.splitlines()
+    assert first == ("photo.png  (resized from 120x90 to 32x24, surroundings up to 64x64 mirrored)")
+    shares = [float(line.split("%")[0]) for line in classes]
+    assert len(classes) == 3 and shares == sorted(shares, reverse=True)
+    assert last.startswith("  scale channel ") and last.endswith("100% of the output")
+
+
+def test_predict_gives_the_networks_own_answer(capsys, tmp_path):
+    samples = load_samples("cifar10")
+    for n in range(3):
+        Image.fromarray(samples.images[n]).save(tmp_path / f"{n}.png")
+    code, out, _ = run(capsys, "predict", "colour", *(f"{n}.png" for n in range(3)), "--json")
+    answers = json.loads(out)
+    images = load_samples(CIFAR).images[:3]  # a 32x32 image is fitted as the data set does it
+    logits = predict(zoo.load("colour"), images)
+    assert code == 0 and len(answers) == 3
+    for answer, row in zip(answers, logits, strict=True):
+        assert [c["index"] for c in answer["classes"]] == np.argsort(-row)[:3].tolist()
+        probability = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+        assert answer["classes"][0]["probability"] == pytest.approx(probability.max(), rel=1e-4)
+        assert sum(answer["scale_shares"]) == pytest.approx(1)
+        assert answer["sigma"] == zoo.info("colour").config.channel_sigmas[answer["scale_channel"]]
+
+
+def test_predict_writes_the_figure(capsys, photo):
+    code, _, err = run(capsys, "predict", "colour", photo, "--figure", "sub/answer.png")
+    assert code == 0 and "figure: sub/answer.png" in err
+    with Image.open("sub/answer.png") as figure:
+        assert figure.width > 500 and figure.height > 100
+
+
+def test_the_figure_shows_picture_bars_and_map(photo):
+    from gdn_keras.predict import classify, draw
+
+    model, info = zoo.load("colour"), zoo.info("colour")
+    image = read_image(photo, config=info.config, dataset=info.dataset)
+    prediction = classify(model, image.pixels[None])[0]
+    picture, bars, response = draw(model, [image], [prediction]).axes[:3]
+    assert prediction.classes[0][1] in picture.get_title()
+    heights = [patch.get_height() for patch in bars.patches]
+    np.testing.assert_allclose(heights, 100 * np.array(prediction.shares))
+    assert response.images[0].get_array().shape == (64, 64)
+
+
+@pytest.mark.parametrize(
+    "fit, how",
+    [
+        ("trained", "resized from 120x90 to 32x24, surroundings up to 64x64 mirrored"),
+        ("contain", "resized from 120x90 to 64x48, surroundings up to 64x64 mirrored"),
+        ("cover", "resized from 120x90 to 85x64, cut to 64x64"),
+        ("original", "cut to 64x64"),
+    ],
+)
+def test_fits(photo, fit, how):
+    image = read_image(photo, config=zoo.info("colour").config, dataset=CIFAR, fit=fit)
+    assert image.how == how and image.pixels.shape == (64, 64, 3)
+    if fit == "original":
+        with Image.open(photo) as original:
+            np.testing.assert_array_equal(image.pixels, np.asarray(original)[13:77, 28:92])
+
+
+def test_what_is_left_free_is_filled_as_in_training(tmp_path):
+    Image.new("L", (28, 28), 200).save("object.png")
+    grey = read_image(
+        "object.png", config=zoo.info("grey").config, dataset="rescaled_fashion_mnist"
+    )
+    assert (grey.pixels == 200).sum() == 28 * 28 and (grey.pixels[22:50, 22:50] == 200).all()
+    assert grey.how == "surroundings up to 72x72 black"
+
+
+def save_modes(folder):
+    """The same grey ramp in many modes and formats."""
+    ramp = np.tile(np.linspace(0, 255, 40).round().astype(np.uint8), (30, 1))
+    grey = Image.fromarray(ramp)
+    files = {"grey.png": grey, "rgb.jpg": grey.convert("RGB"), "cmyk.tif": grey.convert("CMYK")}
+    files |= {"palette.gif": grey.convert("P"), "bits.png": grey.convert("1")}
+    files |= {"alpha.png": grey.convert("LA"), "rgba.webp": grey.convert("RGBA")}
+    files |= {"deep.png": Image.fromarray(ramp.astype(np.uint16) * 257)}
+    files |= {"long.tif": Image.fromarray(ramp.astype(np.int32))}
+    files |= {"float.tif": Image.fromarray(ramp.astype(np.float32))}
+    for name, image in files.items():
+        image.save(folder / name)
+    return ramp, list(files)
+
+
+def test_every_mode_is_read(tmp_path):
+    ramp, names = save_modes(tmp_path)
+    for name in names:
+        for model, dataset in (("grey", "rescaled_fashion_mnist"), ("colour", CIFAR)):
+            config = zoo.info(model).config
+            image = read_image(name, config=config, dataset=dataset, fit="original")
+            top, left = ((n - m) // 2 for n, m in zip(config.input_size, ramp.shape, strict=True))
+            part = image.pixels[top : top + 30, left : left + 40].mean(axis=-1)
+            assert image.pixels.dtype == np.uint8
+            if name == "bits.png":  # dithered: right on average only
+                assert np.unique(part).tolist() == [0, 255]
+                assert abs(part.mean() - ramp.mean()) < 6
+            else:  # jpeg, webp and palettes lose a bit
+                assert np.abs(part - ramp).max() <= 6, name
+
+
+@pytest.mark.parametrize(
+    "name, note",
+    [("alpha.png", "LA made"), ("deep.png", "16 bits to 8"), ("cmyk.tif", "CMYK made grey")],
+)
+def test_conversions_are_told(tmp_path, name, note):
+    save_modes(tmp_path)
+    config, dataset = zoo.info("grey").config, "rescaled_fashion_mnist"
+    how = read_image(name, config=config, dataset=dataset).how
+    assert note in how or "transparent" in how
+
+
+def test_transparency_rotation_and_frames(tmp_path):
+    half = Image.new("RGBA", (20, 10), (255, 255, 255, 0))
+    half.paste((255, 255, 255, 255), (0, 0, 10, 10))
+    half.save("half.png")
+    config = zoo.info("colour").config
+    image = read_image("half.png", config=config, dataset=CIFAR, fit="original")
+    assert "transparent parts made black" in image.how
+    np.testing.assert_array_equal(image.pixels[32, 22:42, 0], [255] * 10 + [0] * 10)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    Image.new("RGB", (40, 20)).save("turned.jpg", exif=exif)
+    assert "turned upright" in read_image("turned.jpg", config=config, dataset=CIFAR).how
+    frames = [Image.new("L", (9, 9), value) for value in (10, 20)]
+    frames[0].save("moving.gif", save_all=True, append_images=frames[1:])
+    assert "first of 2 frames" in read_image("moving.gif", config=config, dataset=CIFAR).how
+
+
+def bad_files(folder):
+    (folder / "empty.png").touch()
+    (folder / "text.png").write_text("no picture at all")
+    (folder / "folder.png").mkdir()
+    Image.new("RGB", (300, 300)).save(folder / "whole.png")
+    content = (folder / "whole.png").read_bytes()
+    (folder / "half.png").write_bytes(content[: len(content) // 2])
+    Image.fromarray(np.full((4, 4), 1e6, np.int32)).save(folder / "range.tif")
+    Image.fromarray(np.full((4, 4), -0.5, np.float32)).save(folder / "negative.tif")
+    Image.new("LAB", (4, 4)).save(folder / "lab.tif")
+    for name, side in (("large.bmp", 10_000), ("bomb.bmp", 20_000)):  # the size is in the header
+        Image.new("1", (8, 8)).save(folder / name)
+        header = bytearray((folder / name).read_bytes())
+        header[18:26] = np.array([side, side], "<i4").tobytes()
+        (folder / name).write_bytes(header)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("nothing.png", "There is no file nothing.png"),
+        ("empty.png", "empty.png is empty: it has no bytes"),
+        ("text.png", "text.png is not an image file that Pillow can read"),
+        ("folder.png", "folder.png is a folder, not an image file"),
+        ("half.png", "half.png is broken"),
+        ("range.tif", "range.tif has colour mode I with values from 1e+06 to 1e+06; only 0…255"),
+        ("negative.tif", "negative.tif has colour mode F with values from -0.5"),
+        ("large.bmp", f"large.bmp is too large: at most {MAX_PIXELS:,} pixels are read. Received"),
+        ("bomb.bmp", "bomb.bmp is too large"),
+    ],
+)
+def test_files_that_cannot_be_used(capsys, tmp_path, name, message):
+    bad_files(tmp_path)
+    code, out, err = run(capsys, "predict", "colour", name)
+    assert (code, out) == (1, "") and err.startswith(f"error: {message}")
+
+
+def test_a_colour_mode_that_cannot_be_converted(capsys, tmp_path):
+    bad_files(tmp_path)
+    code, _, err = run(capsys, "predict", "grey", "lab.tif")
+    assert code == 1 and "lab.tif has colour mode LAB, which cannot be made grey; save it" in err
+
+
+def test_one_bad_file_does_not_spoil_the_others(capsys, photo):
+    code, out, err = run(capsys, "predict", "colour", "nothing.png", photo, "--json")
+    assert code == 1 and "There is no file nothing.png" in err
+    assert [answer["file"] for answer in json.loads(out)] == ["photo.png"]
+
+
+def test_one_pixel(capsys, tmp_path):
+    Image.new("RGB", (1, 1)).save("dot.png")
+    for fit in ("trained", "contain", "cover", "original"):
+        assert run(capsys, "predict", "colour", "dot.png", "--fit", fit)[0] == 0
+    Image.new("L", (3000, 1)).save("line.png")
+    assert run(capsys, "predict", "grey", "line.png")[0] == 0
+
+
+# === evaluate, results ===
+
+
+def test_evaluate_measures_every_size(capsys, tmp_path):
+    write_fashion(tmp_path / "data")
+    arguments = ["evaluate", "grey", "--data-dir", "data", "--json"]
+    code, out, err = run(capsys, *arguments)
+    measured = json.loads(out)
+    assert code == 0 and list(measured) == list(zoo.info("grey").accuracy)
+    assert measured["0.500"]["published"] == 0.5
+    test = load_arrays("rescaled_fashion_mnist", split="test", size_factor=2, data_dir="data")
+    right = predict(zoo.load("grey"), test.images).argmax(axis=1) == test.labels
+    assert measured["2.000"]["accuracy"] == pytest.approx(right.mean())
+    code, out, _ = run(capsys, *arguments[:-1], "--size", 2, "--limit", 5, "--exact")
+    exact = predict(zoo.load("grey", sampling_density=None), test.images[:5])
+    expected = f"{np.mean(exact.argmax(axis=1) == test.labels[:5]):.2%}"
+    assert code == 0 and out.splitlines()[1].split() == ["2.000", expected]
+
+
+def test_evaluate_without_data(capsys):
+    code, _, err = run(capsys, "evaluate", "grey", "--data-dir", "nowhere")
+    assert code == 1 and "t10k-images-idx3-ubyte.gz" in err
+    code, _, err = run(capsys, "evaluate", "grey", "--size", "3")
+    assert code == 1 and "`size_factor` must be 2^(n/4)" in err
+
+
+def test_results_belong_to_a_clone(capsys, tmp_path):
+    code, _, err = run(capsys, "results", "--check")
+    assert code == 1 and "this is an installation" in err
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "README.md").write_text(f"{results.START}\n{results.END}\n")
+    code, out, _ = run(capsys, "results", "--check")
+    assert code == 1 and "stale: results.csv" in out
+    assert run(capsys, "results")[0] == 0
+    assert run(capsys, "results", "--check")[:2] == (0, "")

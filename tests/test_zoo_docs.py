@@ -1,0 +1,59 @@
+"""Every snippet of docs/zoo.md is run: Python in one go, the commands one by one."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+from dataset_files import write_cifar
+from PIL import Image
+from zoo_tools import write_tiny
+
+from gdn_keras import registry, zoo
+from gdn_keras.__main__ import main
+from gdn_keras.datasets import raw
+
+PAGE = registry.checkout() / "docs" / "zoo.md"
+NAME = "cifar_avg_2jet"
+
+
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with a photograph, and a network of the name that the page uses."""
+    monkeypatch.chdir(tmp_path)
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save("photo.jpg")
+    if NAME not in zoo.list_models():  # not trained yet: a small one with as many layers
+        write_tiny(tmp_path / "zoo", NAME, dataset="rescaled_cifar10", widths=(4,) * 5)
+        monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path / "zoo"))
+
+
+@pytest.mark.heavy
+def test_python(workplace):
+    code = "\n".join(snippets("python"))
+    names = {}
+    exec(compile(code, PAGE.name, "exec"), names)
+    assert names["logits"].shape == (100, 10) and len(names["names"]) == 100
+    assert names["prediction"].sigma in names["model"].config.channel_sigmas
+    assert names["wide"].input_shape == (None, 96, 128, 3)
+    channels = len(names["model"].config.channel_sigmas)
+    assert names["per_scale"].shape == (4, channels, 10) and len(names["maps"]) == channels
+
+
+@pytest.mark.heavy
+def test_commands(workplace, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(raw, "CIFAR_BATCH", 10)
+    write_cifar(tmp_path / "data")
+    monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path / "data"))
+    commands = [line for block in snippets("sh") for line in block.splitlines()]
+    assert len(commands) == 6
+    for command in commands:
+        python, dash_m, package, *arguments = shlex.split(command)
+        assert (python, dash_m, package) == ("python", "-m", "gdn_keras")
+        assert main(arguments) == 0, command
+        assert NAME in capsys.readouterr().out or arguments[0] in ("predict", "evaluate")
+    assert (tmp_path / "answer.png").stat().st_size > 10_000

@@ -1,0 +1,103 @@
+"""Registry, results.csv and the README's table are made from the folders, and are up to date."""
+
+import csv
+
+import pytest
+from zoo_tools import tiny_config, write_tiny
+
+from gdn_keras import registry, results, zoo
+from training.recipes import RECIPES
+
+README = f"# Title\n\n{results.START}\nold\n{results.END}\n\nthe end\n"
+
+
+@pytest.fixture
+def clone(tmp_path):
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "README.md").write_text(README)
+    return tmp_path
+
+
+def rows(clone):
+    with open(clone / "results.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_tables_of_this_repository_are_up_to_date():
+    """If this fails: python -m gdn_keras results"""
+    assert results.update(registry.checkout(), check=True) == []
+
+
+def test_the_registry_of_this_repository_has_every_recipe():
+    """If this fails, the recipes have changed since `results.update(…, configurations=…)` ran."""
+    known = registry.read_registry(registry.checkout() / "zoo")
+    assert set(known) == set(RECIPES)
+    for name, recipe in RECIPES.items():
+        if not known[name].trained:
+            assert known[name].config == recipe.config and known[name].dataset == recipe.dataset
+
+
+def test_no_folders(clone):
+    assert len(results.update(clone)) == 3
+    assert rows(clone) == []
+    assert (clone / "README.md").read_text() == README.replace("old", "No trained networks yet.")
+    assert results.update(clone) == []
+
+
+def test_folders_become_rows(clone):
+    write_tiny(clone / "zoo", "scaled", dataset="rescaled_fashion_mnist")
+    write_tiny(clone / "zoo", "regular")
+    assert len(results.update(clone, check=True)) == 3 and not (clone / "results.csv").exists()
+    results.update(clone)
+    regular, scaled = rows(clone)
+    assert (scaled["name"], regular["name"]) == ("scaled", "regular")
+    accuracies = [scaled[f"accuracy_{size}"] for size in ("0.500", "1.000", "2.000")]
+    assert accuracies == ["0.5000", "0.5400", "0.5800"] and scaled["mean_accuracy"] == "0.5400"
+    assert (regular["accuracy_0.500"], regular["accuracy_1.000"]) == ("", "0.5000")
+    info = zoo.info(clone / "zoo" / "scaled")
+    assert float(scaled["gflop_dense"]) == pytest.approx(2e-9 * info.multiply_adds_dense, abs=1e-4)
+    text = (clone / "README.md").read_text()
+    assert text.startswith("# Title") and text.endswith("the end\n") and "old" not in text
+    line = next(line for line in text.splitlines() if "zoo/scaled" in line)
+    assert "| 50.00 | 54.00 | 58.00 | 54.00 (9) |" in line and f"{info.parameters:,}" in line
+    assert results.update(clone) == []
+
+
+def test_a_changed_folder_makes_the_tables_stale(clone):
+    write_tiny(clone / "zoo", "net")
+    results.update(clone)
+    write_tiny(clone / "zoo", "net", seed=1)
+    assert results.update(clone, check=True) == [clone / "zoo" / "registry.json"]
+    (clone / "README.md").write_text(README)
+    assert clone / "README.md" in results.update(clone, check=True)
+
+
+def test_pins_and_configurations_are_kept(clone):
+    commit = "a" * 40
+    write_tiny(clone / "zoo", "net")
+    results.update(clone, configurations={"planned": ("cifar10", tiny_config())})
+    results.update(clone, pins={"net": ("owner/net", commit)})
+    results.update(clone)
+    known = registry.read_registry(clone / "zoo")
+    assert (known["net"].hub_repo, known["net"].hub_revision) == ("owner/net", commit)
+    assert not known["planned"].trained
+    # a network that is only on the Hub stays known; new weights make an old commit void
+    (clone / "zoo" / "net").rename(clone / "elsewhere")
+    results.update(clone, configurations={})
+    assert set(registry.read_registry(clone / "zoo")) == {"net"}
+    write_tiny(clone / "zoo", "net", seed=1)
+    results.update(clone)
+    assert registry.read_registry(clone / "zoo")["net"].hub_repo is None
+
+
+def test_a_readme_without_markers_is_refused(clone):
+    (clone / "README.md").write_text("# Title\n")
+    with pytest.raises(ValueError, match="must have the markers <!-- results -->"):
+        results.update(clone)
+    assert not (clone / "results.csv").exists()
+
+
+def test_a_registry_of_the_future_is_refused(clone):
+    (clone / "zoo" / "registry.json").write_text('{"format_version": 2, "models": {}}')
+    with pytest.raises(ValueError, match="registry.json: `format_version` must be 1; a newer"):
+        registry.read_registry(clone / "zoo")
