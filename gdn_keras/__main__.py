@@ -94,7 +94,7 @@ def _predict(args) -> int:
     if args.figure:
         path = Path(args.figure)
         path.parent.mkdir(parents=True, exist_ok=True)
-        predict.draw(model, images, predictions).savefig(path)
+        predict.draw(model, images, predictions).savefig(path, dpi=200)
         print(f"figure: {path}", file=sys.stderr)
     return int(failed)
 

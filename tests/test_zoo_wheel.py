@@ -1,0 +1,88 @@
+"""What `pip wheel .` makes, from a clone and from an sdist, works with no network."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+from zoo_tools import write_tiny
+
+from gdn_keras import registry, results
+
+CLONE = registry.checkout()
+HEADLINE = {"cifar_avg_2jet": "rescaled_cifar10", "fashion_avg_2jet": "rescaled_fashion_mnist"}
+LIMIT = 20_000_000
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A clone with both headline networks; small ones stand in for those not trained yet."""
+    root = tmp_path_factory.mktemp("clone")
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(CLONE / name, root)
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CLONE / "gdn_keras", root / "gdn_keras", ignore=ignore)
+    (root / "zoo").mkdir()
+    for name, dataset in HEADLINE.items():
+        if (CLONE / "zoo" / name).is_dir():
+            shutil.copytree(CLONE / "zoo" / name, root / "zoo" / name)
+        else:
+            write_tiny(root / "zoo", name, dataset=dataset)
+    write_tiny(root / "zoo", "another")
+    (root / "README.md").write_text(f"{results.START}\n{results.END}\n")
+    results.update(root)
+    return root
+
+
+def build(folder, what: str):
+    """Build as pip does, with the setuptools that is installed; returns the file."""
+    code = f"from setuptools import build_meta; build_meta.build_{what}('dist')"
+    built = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (file,) = (folder / "dist").glob("*.whl" if what == "wheel" else "*.tar.gz")
+    return file
+
+
+@pytest.mark.heavy
+def test_wheel_from_the_clone_and_from_the_sdist(sources, tmp_path):
+    with tarfile.open(build(sources, "sdist")) as archive:
+        archive.extractall(tmp_path / "sdist", filter="data")
+    (unpacked,) = (tmp_path / "sdist").iterdir()
+    contents = []
+    for folder in (sources, unpacked):
+        wheel = build(folder, "wheel")
+        assert wheel.stat().st_size < LIMIT
+        with zipfile.ZipFile(wheel) as file:
+            contents.append({name: file.read(name) for name in file.namelist() if "/zoo/" in name})
+    assert contents[0] == contents[1]
+    names = {name.split("/")[3] for name in contents[0]}
+    assert names == {"registry.json", *HEADLINE}
+    run_installed(wheel, tmp_path)
+
+
+def run_installed(wheel, tmp_path):
+    """Only the wheel's files on the path, no network, another working folder."""
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(tmp_path / "site")
+    code = f"""if True:
+        import gdn_keras
+        assert gdn_keras.__file__.startswith({str(tmp_path)!r}), gdn_keras.__file__
+        assert gdn_keras.zoo.list_models() == {sorted(HEADLINE)}
+        assert gdn_keras.zoo.info("another").trained  # known from the registry
+        for name in {sorted(HEADLINE)}:
+            gdn_keras.zoo.load(name)
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "GDN_KERAS_ZOO"}
+    environment |= {"PYTHONPATH": str(tmp_path / "site"), "HF_ENDPOINT": "http://127.0.0.1:9"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_no_second_copy_is_kept():
+    """The package in the clone has no zoo of its own, and nothing else ships twice."""
+    assert not (CLONE / "gdn_keras" / "data" / "zoo").exists()
