@@ -10,109 +10,33 @@ which people with any kind of colour vision tell apart; lines differ in their ma
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gdn_keras.figures import COLUMN as COLUMN
+from gdn_keras.figures import legend_below as legend_below
+from gdn_keras.figures import new_figure as new_figure
+from gdn_keras.figures import save as save
+from gdn_keras.figures import styled
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from gdn_keras.explain import Detection
 
-COLUMN, PAGE = 85.0, 178.0  # widths in mm
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ((3, 1.5), (1, 1), (5, 1.5, 1, 1.5), (6, 2), (4, 1, 1, 1, 1, 1))
 BLUE_WHITE_RED = ("#053061", "#4393C3", "#FFFFFF", "#D6604D", "#67001F")
 SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.0: "2"}
-_STYLE = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.edgecolor": "none",
-    "legend.framealpha": 0.85,
-    "legend.borderpad": 0.2,
-    "legend.handlelength": 1.8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "figure.dpi": 100,
-    "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # letters stay letters
-}
-
-
-def _styled(function):
-    """Draw with `_STYLE`, whatever the user's settings are; matplotlib is imported only here."""
-
-    @functools.wraps(function)
-    def draw(*args, **kwargs):
-        import matplotlib
-
-        with matplotlib.rc_context(_STYLE):
-            return function(*args, **kwargs)
-
-    return draw
-
-
-# === Figures and files ===
-
-
-@_styled
-def new_figure(
-    *,
-    width: float = COLUMN,
-    height: float = 60.0,
-    rows: int = 1,
-    columns: int = 1,
-    **subplots,
-) -> tuple[Figure, np.ndarray]:
-    """A figure of some mm by mm and its axes, always an array (rows, columns).
-
-    Further arguments go to `Figure.subplots`.
-    """
-    from matplotlib.figure import Figure  # not pyplot: no window, no state
-
-    figure = Figure(figsize=(width / 25.4, height / 25.4), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
-
-
-@_styled
-def legend_below(figure: Figure, ax: Axes, *, columns: int = 3) -> None:
-    """One legend for all axes of the figure, below them, with the lines of `ax`."""
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
-
-
-@_styled
-def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
-    """Write `path`.png and `path`.pdf; the same figure gives the same bytes."""
-    path = Path(path)
-    if path.suffix in (".png", ".pdf"):
-        path = path.with_suffix("")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
-    figure.savefig(png, metadata={"Software": None})
-    figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return png, pdf
 
 
 # === Accuracies ===
 
 
-@_styled
+@styled
 def plot_scale_generalisation(
     curves: Mapping[str, Mapping[float, float]],
     ax: Axes,
@@ -161,7 +85,7 @@ def plot_scale_generalisation(
     )
 
 
-@_styled
+@styled
 def plot_object_sizes(
     curves: Mapping[str, Mapping[int, float]],
     ax: Axes,
@@ -192,7 +116,7 @@ def plot_object_sizes(
     ax.set_ylim(max(0.0, min(values) - 5), min(101.0, max(values) + 3))
 
 
-@_styled
+@styled
 def plot_agreement(
     groups: Mapping[str, Sequence[tuple[float, float, float]]], ax: Axes, *, unit: str = "%"
 ) -> None:
@@ -263,7 +187,7 @@ def _size_factor_axis(ax, factors: Iterable[float]) -> None:
 # === Scale selection ===
 
 
-@_styled
+@styled
 def plot_scale_selection(
     shares: np.ndarray,
     ax: Axes,
@@ -323,7 +247,7 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 # === Maps, filters, scales ===
 
 
-@_styled
+@styled
 def plot_activation_maps(
     image: np.ndarray,
     maps: np.ndarray,
@@ -358,7 +282,7 @@ def plot_activation_maps(
         bar.set_label("response", fontsize=6)
 
 
-@_styled
+@styled
 def plot_filters(
     filters: Sequence[np.ndarray], axes: Sequence[Axes], *, titles: Sequence[str] = ()
 ) -> None:
@@ -379,7 +303,7 @@ def plot_filters(
         ax.title.set_fontsize(6)
 
 
-@_styled
+@styled
 def plot_detections(
     image: np.ndarray, detections: Iterable[Detection], ax: Axes, *, title: str = ""
 ) -> None:
@@ -408,7 +332,7 @@ def plot_detections(
     ax.set_ylim(height - 0.5, -0.5)
 
 
-@_styled
+@styled
 def plot_sigmas(
     sigmas: Mapping[str, Sequence[float]],
     ax: Axes,
@@ -443,7 +367,7 @@ def plot_sigmas(
     ax.legend(loc="upper left")
 
 
-@_styled
+@styled
 def show_image(image: np.ndarray, ax: Axes, *, title: str = "") -> None:
     """Raw pixels 0…255, (height, width, 1 or 3)."""
     image = np.clip(np.asarray(image, dtype=float) / 255, 0, 1)

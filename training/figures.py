@@ -75,8 +75,8 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
     scenarios = {}
     for sizes in TRAIN_SIZES:
         names = {
-            "with scale-channel dropout": f"{dataset}_{sizes}_drop",
-            "without": f"{dataset}_{sizes}_nodrop",
+            "ours, scale-channel dropout": f"{dataset}_{sizes}_drop",
+            "ours, without": f"{dataset}_{sizes}_nodrop",
         }
         curves = {k: results.accuracies[n] for k, n in names.items() if n in results.folders}
         if curves:

@@ -1,0 +1,137 @@
+"""The gallery: every figure from networks with next to no weights, and the page."""
+
+import re
+
+import numpy as np
+import pytest
+
+from gdn_keras import zoo
+from gdn_keras.datasets import load_samples
+from gdn_keras.model import build_model
+from training import gallery
+from training.gallery import EXHIBITS, PREFIX, main, side_by_side, write_gallery
+from training.recipes import RECIPES
+from training.results import Results
+
+SIZES = ("0.500", "1.000", "2.000")
+
+
+@pytest.fixture(scope="module")
+def small_zoo(tmp_path_factory):
+    """The recipes' networks with one or two features per layer and three scale channels."""
+    path = tmp_path_factory.mktemp("zoo")
+    for name in ("fashion_translated_max_2jet", "cifar_avg_3jet", "cifar_avg_2jet"):
+        config = RECIPES[name].config
+        model = build_model(
+            config.replace(
+                widths=(2, 1), channel_sigmas=(0.5, 1.0, 2.0), sampling_density=0.8, truncation=0.05
+            )
+        )
+        zoo.write_folder(
+            path / name,
+            config=model.config,
+            weights=model,
+            metrics=zoo.Metrics(
+                dataset=RECIPES[name].dataset,
+                split="test",
+                num_test_images=1,
+                sampling_density=0.8,
+                accuracy=dict.fromkeys(SIZES, 0.5),
+                mean_accuracy=0.5,
+                golden=zoo.Golden(sample_set="fashion_mnist", indices=(0,), logits=((0.0,) * 10,)),
+                sample_accuracy=0.5,
+                versions={},
+            ),
+            recipe={"name": name, "budget": "cpu", "seed": 0, "lineage": []},
+            card="",
+        )
+    return path
+
+
+def test_exhibits_name_recipes():
+    for name, exhibit in EXHIBITS.items():
+        assert re.fullmatch(r"[a-z0-9_]+", name)
+        assert exhibit.networks and set(exhibit.networks) <= set(RECIPES)
+
+
+def test_without_networks_the_page_says_what_is_missing(tmp_path):
+    (tmp_path / "zoo").mkdir()
+    text = write_gallery(tmp_path / "zoo", tmp_path / "docs").read_text()
+    assert text.count("Not yet trained: ") == len(EXHIBITS) and "![" not in text
+    for name in EXHIBITS:
+        assert f"```\npython -m training.gallery {name}\n```" in text
+    assert list((tmp_path / "docs" / "figures").iterdir()) == []
+
+
+@pytest.mark.heavy
+def test_page_shows_what_can_be_drawn(small_zoo, tmp_path):
+    text = write_gallery(small_zoo, tmp_path).read_text()
+    shown = set(re.findall(rf"\(figures/{PREFIX}(\w+)\.png\)", text))
+    assert shown == {
+        "activation_maps",
+        "activation_maps_cifar",
+        "filters_2jet",
+        "filters_3jet",
+        "localisation",
+        "scale_generalisation_cifar",
+    }
+    files = {file.name for file in (tmp_path / "figures").iterdir()}
+    assert files == {f"{PREFIX}{name}.{suffix}" for name in shown for suffix in ("png", "pdf")}
+    assert text.count("Not yet trained: ") == len(EXHIBITS) - len(shown)
+
+
+def test_one_figure_leaves_the_others_alone(small_zoo, tmp_path):
+    (tmp_path / "figures").mkdir()
+    old = tmp_path / "figures" / f"{PREFIX}filters_3jet.png"
+    old.write_bytes(b"old")
+    text = write_gallery(small_zoo, tmp_path, names=["filters_2jet"]).read_text()
+    assert old.read_bytes() == b"old" and "filters_3jet.png" in text  # drawn before, still shown
+    assert (tmp_path / "figures" / f"{PREFIX}filters_2jet.png").stat().st_size > 10_000
+    assert "activation_maps.png" not in text
+
+
+def test_filters_are_labelled_with_the_nearest_derivative(small_zoo):
+    figure = gallery.filters(Results.read(small_zoo), "cifar_avg_3jet", columns=2)
+    titles = [ax.get_title() for ax in figure.axes if ax.axison]
+    assert len(titles) == 2 + 1 + 2  # layers of 2, 1 and 10 outputs, two columns
+    assert all(re.fullmatch(r"(∂[²³]? \d+°|∇²): [+-][01]\.\d\d", title) for title in titles)
+    assert [ax.get_ylabel() for ax in figure.axes[::2]] == [
+        "layer 1\nσ = 1",
+        "layer 2\nσ = 1.45",
+        "layer 3\nσ = 2.1",
+    ]
+
+
+def test_maps_over_sizes_show_the_winning_channel(small_zoo):
+    results = Results.read(small_zoo)
+    name = "fashion_translated_max_2jet"
+    figure = gallery.maps_over_sizes(results, name, classes=("bag",))
+    images, maps = figure.axes[:3], figure.axes[3:]
+    assert [ax.get_title() for ax in images] == ["bag, size ½", "bag, size 1", "bag, size 2"]
+    for ax in maps:
+        sigma, highest = re.fullmatch(r"σ₀ = ([\d.]+), max ([\d.]+)", ax.get_title()).groups()
+        assert float(sigma) in (0.5, 1.0, 2.0)
+        assert float(highest) == pytest.approx(ax.images[0].get_array().max(), abs=0.06)
+    shown = images[1].images[0].get_array()
+    samples = load_samples("rescaled_fashion_mnist_translated")
+    of_class = samples.images[samples.labels == samples.class_names.index("bag")][..., 0] / 255
+    assert any(np.allclose(shown, image) for image in of_class)
+
+
+def test_two_objects_stand_side_by_side():
+    large, small = (load_samples("rescaled_fashion_mnist", size_factor=s) for s in (2.0, 1.0))
+    canvas = side_by_side(large, small, "trouser", "sneaker")
+    assert canvas.shape == (72, 144, 1)
+    halves = (large, "trouser", canvas[:, :72]), (small, "sneaker", canvas[:, 72:])
+    for samples, wanted, half in halves:
+        place = np.flatnonzero([np.array_equal(image, half) for image in samples.images])
+        assert samples.class_names[samples.labels[place[0]]] == wanted
+
+
+def test_command_line(tmp_path, capsys):
+    (tmp_path / "zoo").mkdir()
+    options = ["--zoo", str(tmp_path / "zoo"), "--docs", str(tmp_path / "docs")]
+    assert main(options) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "docs" / "GALLERY.md")
+    assert main(["pictures", *options]) == 1
+    assert "error: `names` must be of ['scale_generalisation'" in capsys.readouterr().err
