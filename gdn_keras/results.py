@@ -55,12 +55,10 @@ def update(
 def _registry(root: Path, configurations, pins) -> dict[str, ModelInfo]:
     before = read_registry(root)
     folders = {path.name: zoo.info(path) for path in zoo.folders(root)}
-    infos = {}
-    for name, known in before.items():
-        keep = configurations is None if not known.trained else known.hub_repo is not None
-        if keep:
-            infos[name] = known
-    for name, (dataset, config) in (configurations or {}).items():
+    infos = {name: known for name, known in before.items() if known.hub_repo is not None}
+    if configurations is None:
+        configurations = {k: (v.dataset, v.config) for k, v in before.items() if not v.trained}
+    for name, (dataset, config) in configurations.items():
         infos.setdefault(name, untrained(name, dataset=dataset, config=config))
     for name, known in folders.items():
         old = before.get(name)
