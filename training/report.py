@@ -143,12 +143,8 @@ def _summary(sections: list[Section], results: Results) -> list[str]:
 
 def _section(number: str, results: Results) -> Section:
     claims = [claim for claim in CLAIMS if claim.section == number]
-    networks = list(
-        dict.fromkeys(
-            [name for claim in claims for name in (*claim.models, *claim.rivals)]
-            + [recipe.name for recipe in RECIPES.values() if recipe.paper_section == number]
-        )
-    )
+    named = {name for claim in claims for name in (*claim.models, *claim.rivals)}
+    networks = [n for n, r in RECIPES.items() if n in named or r.paper_section == number]
     table, table_verdicts = _networks_table(number, networks, results)
     claim_lines, claim_verdicts = _claims_table(claims, results)
     found = [*claim_verdicts, *table_verdicts]
@@ -198,7 +194,8 @@ def _said(claim: Claim) -> str:
 
 def _networks_table(number: str, names: list[str], results: Results) -> tuple[list[str], list[str]]:
     if number in ("7.4", "7.5"):
-        return _printed_table([name for name in names if name in ACCURACY], results)
+        own = [name for name in names if RECIPES[name].paper_section == number]
+        return _printed_table(own, results)
     if number == "A.2":
         return _sigma_table(results)
     if number == "A.3":
@@ -283,7 +280,7 @@ def _pooled_table(table: PooledStatistics, results: Results) -> list[str]:
     lines = [
         f"{table.where}: Hedges' g pooled over settings, p of Friedman with Dunn–Šidák and of "
         f"ANOVA with Tukey. The paper has 5 runs of each of the {len(table.settings)} settings, "
-        "the zoo one, so that ours are weaker tests.",
+        "the zoo one, so that ours are weaker tests; the tables of single settings need more runs.",
         "",
         "| compared | paper: g | Friedman | ANOVA | ours: g | Friedman | ANOVA |",
         "|---|--:|--:|--:|--:|--:|--:|",
