@@ -44,7 +44,8 @@ def _list(args) -> int:
         trained=not args.all,
         min_accuracy=args.min_accuracy,
     )
-    infos = [zoo.info(name) for name in names]
+    known_models, _ = zoo.known_models()
+    infos = [known_models[name] for name in names]
     if args.json:
         _print_json([known.to_dict() for known in infos])
         return 0

@@ -26,6 +26,7 @@ FITS = {
     "cover": "the shorter side fills the network's input; the rest is cut off",
     "original": "no resizing; what is too large is cut off",
 }
+_BATCH = 32
 _SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
 _PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
@@ -182,9 +183,13 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
         top: how many classes.
     """
     config = model.config
-    scale_logits = model.scale_logits_model()(pixels.astype("float32"), training=False)
-    logits = keras.ops.convert_to_numpy(model.get_layer("pooling")(scale_logits))
-    scale_logits = keras.ops.convert_to_numpy(scale_logits)
+    network, pool = model.scale_logits_model(), model.get_layer("pooling")
+    batches = [
+        keras.ops.convert_to_numpy(network(pixels[n : n + _BATCH].astype("float32")))
+        for n in range(0, len(pixels), _BATCH)
+    ]
+    scale_logits = np.concatenate(batches)
+    logits = keras.ops.convert_to_numpy(pool(scale_logits))
     shares = scale_shares(scale_logits, pooling=config.scale_pooling)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -210,7 +215,11 @@ def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]
 
     rows = len(images)
     figure, axes = plots.new_figure(
-        width=plots.PAGE, height=12 + 48 * rows, rows=rows, columns=3, width_ratios=(1, 1.4, 1.2)
+        width=2 * plots.COLUMN,
+        height=12 + 48 * rows,
+        rows=rows,
+        columns=3,
+        width_ratios=(1, 1.4, 1.2),
     )
     sigmas = [f"{sigma:.3g}" for sigma in model.config.channel_sigmas]
     for row, image, prediction in zip(axes, images, predictions, strict=True):

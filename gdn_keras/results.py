@@ -57,7 +57,7 @@ def _registry(root: Path, configurations, pins) -> dict[str, ModelInfo]:
     folders = {path.name: zoo.info(path) for path in zoo.folders(root)}
     infos = {name: known for name, known in before.items() if known.hub_repo is not None}
     if configurations is None:
-        configurations = {k: (v.dataset, v.config) for k, v in before.items() if not v.trained}
+        configurations = {k: (v.dataset, v.config) for k, v in before.items()}
     for name, (dataset, config) in configurations.items():
         infos.setdefault(name, untrained(name, dataset=dataset, config=config))
     for name, known in folders.items():

@@ -79,7 +79,7 @@ def list_models(
         raise ValueError(
             f"`min_accuracy` must be a fraction, 0…1. Received: min_accuracy={min_accuracy}."
         )
-    infos, local = _known()
+    infos, local = known_models()
     return sorted(
         name
         for name, known in infos.items()
@@ -96,11 +96,16 @@ def list_models(
 def info(name: str | os.PathLike) -> ModelInfo:
     """What is known about a network: a name, a zoo folder, or hf://owner/repo[@revision]."""
     if _is_name(name):
-        infos, _ = _known()
+        infos, _ = known_models()
         if name not in infos:
             raise _unknown(name, infos)
         return infos[name]
-    return _folder_info(read_folder(_find(name)[0]))
+    known = _folder_info(read_folder(_find(name)[0]))
+    if str(name).startswith(hub.SCHEME):  # the folder is named after the commit
+        repo, _ = hub.parse_address(str(name))
+        names = {"name": repo.split("/")[1], "hub_repo": repo, "hub_revision": known.name}
+        known = dataclasses.replace(known, **names)
+    return known
 
 
 def load(
@@ -160,8 +165,8 @@ def load(
         input_size = (input_size, input_size)
     changes = {
         "num_classes": num_classes,
-        "input_size": input_size and tuple(input_size),
-        "channel_sigmas": channel_sigmas and tuple(channel_sigmas),
+        "input_size": None if input_size is None else tuple(input_size),
+        "channel_sigmas": None if channel_sigmas is None else tuple(map(float, channel_sigmas)),
         "scale_pooling": pooling,
         "spatial_selection": spatial_selection,
     }
@@ -241,7 +246,7 @@ def _find(
                 logger.debug("%s: found in %s, %s", name, label, path)
                 return path, None
             logger.debug("%s: not in %s, %s", name, label, root)
-    infos, local = _known()
+    infos, local = known_models()
     if name not in infos:
         raise _unknown(name, infos)
     known = infos[name]
@@ -262,7 +267,7 @@ def folders(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob(f"[!.]*/{CONFIG_FILE}"))
 
 
-def _known() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
+def known_models() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
     """Every network by name, and the folders of those that are on this machine."""
     infos: dict[str, ModelInfo] = {}
     local: dict[str, Path] = {}

@@ -160,6 +160,7 @@ def test_the_same_number_of_classes_keeps_the_head(alone):
         (dict(input_size=40), dict(input_size=(40, 40))),
         (dict(input_size=(33, 40)), dict(input_size=(33, 40))),
         (dict(channel_sigmas=[0.5, 1.0, 2.0]), dict(channel_sigmas=(0.5, 1.0, 2.0))),
+        (dict(channel_sigmas=np.array([1.0])), dict(channel_sigmas=(1.0,))),
         (dict(pooling="logsumexp"), dict(scale_pooling="logsumexp")),
         (dict(spatial_selection="max"), dict(spatial_selection="max")),
         (dict(sampling_density=None), dict(sampling_density=None)),

@@ -143,6 +143,12 @@ def test_revisions(hub, registered, commit, folder):
     assert any("/resolve/other/" in request for request in hub.requests)
 
 
+def test_info_from_the_hub(hub, commit, folder):
+    info = zoo.info("hf://owner/net")
+    assert (info.name, info.hub_repo, info.hub_revision) == ("net", REPO, commit)
+    assert info.weights_sha256 == folder.metrics.weights_sha256
+
+
 @pytest.mark.parametrize(
     "name, message",
     [
