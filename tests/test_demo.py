@@ -1,0 +1,42 @@
+"""`make demo` runs with and without trained networks, and shows what it says."""
+
+import runpy
+
+import pytest
+from zoo_tools import write_tiny
+
+from gdn_keras import registry, zoo
+from gdn_keras.datasets import SIZE_FACTORS
+
+DEMO = registry.checkout() / "demo.py"
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path))
+    monkeypatch.setattr(registry, "_PACKAGE", tmp_path / "gdn_keras")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_without_networks(alone, capsys):
+    runpy.run_path(str(DEMO), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    header = next(line for line in lines if line.startswith("blob size"))
+    starred = [line[: line.index("*")] for line in lines if "*  " in line]
+    best = [len(line.split()) - 2 for line in starred]  # after the blob's own size
+    assert header.count("σ=") == 7
+    assert best == [1, 3, 5]  # sigma 1, 2, 4 for blobs of 1, 2, 4
+    assert any("not in zoo/: fashion_avg_2jet, fashion_single_2jet" in line for line in lines)
+
+
+def test_with_networks(alone, capsys):
+    for name, sigmas in (("fashion_avg_2jet", (0.5, 1.0, 2.0)), ("fashion_single_2jet", (1.0,))):
+        write_tiny(alone, name, dataset="rescaled_fashion_mnist", channel_sigmas=sigmas)
+    assert len(zoo.list_models()) == 2
+    runpy.run_path(str(DEMO), run_name="__main__")
+    out = capsys.readouterr().out
+    table = [line for line in out.splitlines() if "scale channel" in line and "blob" not in line]
+    assert [len(line.split()) for line in table[-2:]] == [len(SIZE_FACTORS) + 3] * 2
+    for name in ("scale_generalisation.png", "explained.png"):
+        assert (alone / "out" / "demo" / name).stat().st_size > 10_000
