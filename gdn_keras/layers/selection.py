@@ -29,7 +29,7 @@ class SpatialSelection(keras.layers.Layer):
                 "`SpatialSelection` takes a list of maps, one per scale channel. "
                 f"Received: one tensor of shape {tuple(inputs.shape)}."
             )
-        select = _centre if self.mode == "centre" else lambda x: ops.max(x, axis=(1, 2))
+        select = _centre if self.mode == "centre" else lambda x: _max(x, axis=(1, 2))
         return ops.stack([select(tensor) for tensor in inputs], axis=1)
 
     def compute_output_shape(self, input_shape):
@@ -69,7 +69,12 @@ class ScalePooling(keras.layers.Layer):
         return {**super().get_config(), "mode": self.mode}
 
 
-_POOLING = {"max": ops.max, "average": ops.mean, "logsumexp": ops.logsumexp}
+def _max(tensor, axis):
+    """`ops.max`, also of an empty batch, which TensorFlow refuses; any sum is as empty."""
+    return ops.sum(tensor, axis=axis) if tensor.shape[0] == 0 else ops.max(tensor, axis=axis)
+
+
+_POOLING = {"max": _max, "average": ops.mean, "logsumexp": ops.logsumexp}
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
