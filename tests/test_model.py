@@ -302,9 +302,10 @@ def test_eager_graph_symbolic_and_predict_agree(jet_order):
     np.testing.assert_allclose(model.predict(images, batch_size=2, verbose=0), eager, atol=1e-5)
 
 
-@pytest.mark.parametrize("jet_order", [2, 3])
-def test_batches_of_one_and_of_none(jet_order):
-    model = make(jet_order=jet_order)
+@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
+@pytest.mark.parametrize("selection", ["centre", "max"])
+def test_batches_of_one_and_of_none(selection, pooling):
+    model = make(spatial_selection=selection, scale_pooling=pooling)
     images = random_images(model.config, batch=3)
     together = evaluate(model, images)
     for index in range(3):

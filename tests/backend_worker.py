@@ -1,0 +1,51 @@
+"""Run saved networks on the backend of KERAS_BACKEND: `backend_worker.py FOLDER`.
+
+For every FOLDER/<case>.keras, with the images and labels of FOLDER/data.npz, writes to
+FOLDER/<backend>.npz the logits, and all weights after two steps of training.
+"""
+
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras.ops import convert_to_numpy as to_numpy
+
+from gdn_keras import ScaleAdamW, adapt, build_model
+from gdn_keras.model import copy_weights
+
+
+def run(model, images, labels):
+    """What the network gives, and what two steps of training make of it."""
+    model.compile(
+        # with a large epsilon the size of a gradient matters, not only its sign
+        ScaleAdamW(0.5, weight_decay=0.01, sigma_learning_rate_factor=0.5, epsilon=1.0),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=keras.backend.backend() == "jax",
+    )
+    results = {"logits": model.predict_on_batch(images), "none": model(images[:0])}
+    model.fit(images, labels, batch_size=len(images), epochs=2, verbose=0)
+    return results | {f"trained/{weight.path}": weight for weight in model.weights}
+
+
+def run_variants(model, images):
+    """The same weights on coarser grids, and in half precision."""
+    coarse = adapt(model, sampling_density=0.7)
+    half = build_model(model.config, dtype="mixed_bfloat16")
+    copy_weights(model, half)
+    return {"coarse": coarse(images), "half": half(images)}
+
+
+def main(folder):
+    data = np.load(folder / "data.npz")
+    results = {}
+    for path in sorted(folder.glob("*.keras")):
+        model = keras.models.load_model(path)
+        outputs = run_variants(model, data["images"]) if path.stem == "learned" else {}
+        outputs |= run(model, data["images"], data["labels"])
+        results |= {f"{path.stem}/{name}": to_numpy(x) for name, x in outputs.items()}
+    np.savez(folder / f"{keras.backend.backend()}.npz", **results)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

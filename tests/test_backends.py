@@ -1,0 +1,75 @@
+"""The same weights on TensorFlow, JAX and PyTorch, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from helpers import random_images, randomise, small_config
+
+from gdn_keras import build_model
+
+CASES = {
+    "two_jet": {"scale_pooling": "logsumexp", "padding": "reflect"},
+    "three_jet": {"jet_order": 3, "spatial_selection": "max", "final_batch_norm": False},
+    "derivative": {"method": "integrated_derivative", "zero_order": True, "scale_pooling": "max"},
+    "learned": {"learned_sigmas": True, "padding": "edge"},
+}
+TRACE_FREE = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Networks saved here, with what they gave on every backend."""
+    folder = tmp_path_factory.mktemp("backends")
+    for name, changes in CASES.items():
+        randomise(build_model(small_config(final_relu=False, **changes))).save(
+            folder / f"{name}.keras"
+        )
+    images = random_images(small_config(), batch=4)
+    np.savez(folder / "data.npz", images=images, labels=np.arange(4) % 3)
+    worker = Path(__file__).with_name("backend_worker.py")
+    processes = {
+        backend: subprocess.Popen(
+            [sys.executable, worker, folder],
+            env={**os.environ, **TRACE_FREE, "KERAS_BACKEND": backend},
+            cwd=worker.parent.parent,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for backend in ("tensorflow", "jax", "torch")
+    }
+    for backend, process in processes.items():
+        errors = process.communicate()[1]
+        assert process.returncode == 0, f"{backend}:\n{errors[-3000:]}"
+    return folder
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("case", CASES)
+def test_logits_and_training_agree_with_tensorflow(folder, backend, case):
+    expected, ours = (np.load(folder / f"{name}.npz") for name in ("tensorflow", backend))
+    assert set(ours) == set(expected)
+    names = [name for name in expected if name.startswith(f"{case}/")]
+    assert len([name for name in names if "trained/jet" in name]) >= 3
+    for name in names:
+        tolerance = 0.05 if name.endswith("/half") else 1e-4
+        np.testing.assert_allclose(
+            ours[name], expected[name], rtol=tolerance, atol=tolerance, err_msg=name
+        )
+    assert ours[f"{case}/none"].shape == (0, 3)
+    assert expected[f"{case}/logits"].std() > 0.1
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", CASES)
+def test_training_moves_every_weight(folder, case):
+    before = {w.path: w for w in keras.models.load_model(folder / f"{case}.keras").weights}
+    after = np.load(folder / "tensorflow.npz")
+    for path, weight in before.items():
+        moved = np.abs(after[f"{case}/trained/{path}"] - keras.ops.convert_to_numpy(weight))
+        assert moved.max() > 1e-3, path
