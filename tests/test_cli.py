@@ -99,6 +99,7 @@ def test_download_of_what_is_here(capsys, root):
     assert run(capsys, "download", "grey")[:2] == (0, f"{root / 'grey'}\n")
 
 
+@pytest.mark.heavy
 def test_a_process_has_the_right_exit_codes(root):
     """Once for real: stdout is clean JSON, errors are on stderr and are no traceback."""
     environment = {**os.environ, "GDN_KERAS_ZOO": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"}
