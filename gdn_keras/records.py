@@ -23,7 +23,8 @@ LICENCE = "Apache-2.0"
 CITATION = (
     "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "
     "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
-    "spatial scaling variations, Journal of Mathematical Imaging and Vision, 2025."
+    "spatial scaling variations, Journal of Mathematical Imaging and Vision 67:29, 2025 "
+    "(arXiv:2409.11140)."
 )
 
 
