@@ -12,33 +12,71 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import plots, zoo
+from gdn_keras import GaussDerNet, GaussDerNetConfig, build_model, plots, zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_samples
-from gdn_keras.layers import JetLayer
 from gdn_keras.predict import Fitted, classify, draw
 
 OUT = Path("out/demo")
 DATASET = "rescaled_fashion_mnist"
 NETWORKS = {"seven scale channels": "fashion_avg_2jet", "one scale channel": "fashion_single_2jet"}
+DISC_SIZES = tuple(2 ** (n / 2) for n in range(-2, 3))
 EXPLAINED = (0.5, 1.0, 2.0)  # size factors at which one image is explained
 
 
-def show_matching_scales() -> None:
-    """Blobs of three sizes and the Laplacian in seven scale channels: the match moves along."""
-    sigmas = tuple(2 ** (n / 2) for n in range(-1, 6))
-    layer = JetLayer(1, sigma=sigmas, use_bias=False)
-    layer.build([(None, 65, 65, 1)] * len(sigmas))
-    layer.kernel.assign(np.reshape([0, 0, -1, 0, -1], (5, 1, 1)).astype("float32"))  # xx and yy
-    y, x = np.mgrid[-32:33, -32:33]
-    print("\nA blob, and the response of the scale-normalised Laplacian in seven scale channels:\n")
-    print("blob size   " + "".join(f"σ={sigma:<7.2f}" for sigma in sigmas))
-    for size in (1.0, 2.0, 4.0):
-        blob = 255 * np.exp(-(x**2 + y**2) / (2 * size**2)).astype("float32")[None, ..., None]
-        responses = [float(np.asarray(r)[0, 32, 32, 0]) for r in layer([blob] * len(sigmas))]
-        best = int(np.argmax(responses))
-        cells = [f"{r:6.1f}{'*' if n == best else ' '}  " for n, r in enumerate(responses)]
-        print(f"{size:9.1f}   " + "".join(cells))
-    print("\n(* the largest: twice the blob, two channels further)")
+def untrained_network() -> GaussDerNet:
+    """Two layers that need no training: the Laplacian, a detector of blobs, then smoothing."""
+    config = GaussDerNetConfig(
+        input_size=(97, 97),
+        input_channels=1,
+        num_classes=1,
+        channel_sigmas=tuple(2 ** (n / 2) for n in range(7)),
+        sigma_ratio=1.28,
+        widths=(1,),
+        zero_order=True,
+        scale_pooling="max",
+    )
+    model = build_model(config, folded=True)
+    for name, coefficients in {
+        "jet_1": [0, 0, -1, 0, -1],  # x, y, xx, xy, yy
+        "jet_2": [1, 0, 0, 0, 0, 0],  # the smoothed image, x, y, xx, xy, yy
+    }.items():
+        model.get_layer(name).kernel.assign(np.reshape(coefficients, (-1, 1, 1)))
+    return model
+
+
+def disc(size_factor: float) -> np.ndarray:
+    """The same disc at any size, (97, 97, 1), with a smooth edge."""
+    y, x = np.mgrid[-48:49, -48:49] / size_factor
+    return 255 / (1 + np.exp(4 * (np.hypot(x, y) - 6)))[..., None]
+
+
+def show_matching_scales() -> Path:
+    """A disc at five sizes in seven scale channels: the strongest response moves along."""
+    model = untrained_network()
+    sigmas = model.config.channel_sigmas
+    images = np.stack([disc(factor) for factor in DISC_SIZES]).astype("float32")
+    responses = np.asarray(model.scale_logits_model()(images))[..., 0]
+    print("\nA disc at five sizes, and the responses of seven scale channels to it:\n")
+    print("disc size   " + "".join(f"σ₀={sigma:<6.2f}" for sigma in sigmas))
+    for factor, row in zip(DISC_SIZES, responses, strict=True):
+        cells = [f"{r:7.3f}{'*' if r == row.max() else ' '} " for r in row]
+        print(f"{factor:9.2f}   " + "".join(cells))
+    print("\n(* the largest: √2 times the size, one scale channel further)")
+    return draw_matching_scales(images, responses, sigmas)
+
+
+def draw_matching_scales(images, responses, sigmas) -> Path:
+    figure, axes = plots.new_figure(
+        width=110, height=110, rows=len(images), columns=2, width_ratios=(1, 4), sharex="col"
+    )
+    for (left, right), factor, image, row in zip(axes, DISC_SIZES, images, responses, strict=True):
+        plots.show_image(image, left, title=f"size {factor:.2f}")
+        colours = [plots.PALETTE[1] if r == row.max() else plots.PALETTE[0] for r in row]
+        right.bar(range(len(row)), row, color=colours, width=0.7)
+        right.set(ylim=(0, 1.1 * responses.max()), yticks=[], ylabel="response")
+    right.set_xticks(range(len(sigmas)), [f"{sigma:.2f}" for sigma in sigmas])
+    right.set_xlabel("scale channel σ₀ (pixels)")
+    return plots.save(figure, OUT / "matching_scales")[0]
 
 
 def compare_networks() -> dict[str, dict[float, float]]:
@@ -88,7 +126,7 @@ def explain_one() -> Path:
 def main() -> None:
     start = time.time()
     OUT.mkdir(parents=True, exist_ok=True)
-    show_matching_scales()
+    print(f"\nfigure: {show_matching_scales()}")
     missing = sorted(set(NETWORKS.values()) - set(zoo.list_models()))
     if missing:
         print(f"\nThe rest needs trained networks, which are not in zoo/: {', '.join(missing)}.")

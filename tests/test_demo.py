@@ -22,11 +22,12 @@ def alone(tmp_path, monkeypatch):
 def test_without_networks(alone, capsys):
     runpy.run_path(str(DEMO), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
-    header = next(line for line in lines if line.startswith("blob size"))
-    starred = [line[: line.index("*")] for line in lines if "*  " in line]
-    best = [len(line.split()) - 2 for line in starred]  # after the blob's own size
-    assert header.count("σ=") == 7
-    assert best == [1, 3, 5]  # sigma 1, 2, 4 for blobs of 1, 2, 4
+    header = next(line for line in lines if line.startswith("disc size"))
+    starred = [line[: line.index("*")] for line in lines if "* " in line and "(*" not in line]
+    best = [len(line.split()) - 2 for line in starred]  # after the disc's own size
+    assert header.count("σ₀=") == 7
+    assert best == [1, 2, 3, 4, 5]  # one scale channel for every factor of sqrt(2)
+    assert (alone / "out" / "demo" / "matching_scales.png").stat().st_size > 10_000
     assert any("not in zoo/: fashion_avg_2jet, fashion_single_2jet" in line for line in lines)
 
 
@@ -36,7 +37,7 @@ def test_with_networks(alone, capsys):
     assert len(zoo.list_models()) == 2
     runpy.run_path(str(DEMO), run_name="__main__")
     out = capsys.readouterr().out
-    table = [line for line in out.splitlines() if "scale channel" in line and "blob" not in line]
+    table = [line for line in out.splitlines() if "scale channel" in line and "disc" not in line]
     assert [len(line.split()) for line in table[-2:]] == [len(SIZE_FACTORS) + 3] * 2
     for name in ("scale_generalisation.png", "explained.png"):
         assert (alone / "out" / "demo" / name).stat().st_size > 10_000
