@@ -1,0 +1,216 @@
+"""Who may import whom (numbers go up only), and what `import gdn_keras` must not load."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LEVELS = {
+    "gdn_keras.version": 0,
+    "gdn_keras.scale_space": 1,
+    "gdn_keras.layers": 2,
+    "gdn_keras.config": 3,
+    "gdn_keras.model": 3,
+    "gdn_keras.optimizer": 3,
+    "gdn_keras.datasets": 4,
+    "gdn_keras.explain": 5,
+    "gdn_keras.figures": 5,
+    "gdn_keras.plots": 5,
+    "gdn_keras": 6,  # what all of it exports
+    "gdn_keras.evaluation": 6,
+    "gdn_keras.hub": 6,
+    "gdn_keras.predict": 6,
+    "gdn_keras.records": 6,
+    "gdn_keras.registry": 6,
+    "gdn_keras.results": 6,
+    "gdn_keras.weights": 6,
+    "gdn_keras.zoo": 6,
+    "gdn_keras.__main__": 6,
+    "training": 7,
+    "export": 8,
+    "benchmarks": 9,
+    "demo": 9,
+}
+NEVER = {  # beyond the numbers: (importer, imported)
+    ("gdn_keras.datasets", "gdn_keras.layers"),  # knows nothing of models
+    ("gdn_keras.datasets", "gdn_keras.config"),
+    ("gdn_keras.datasets", "gdn_keras.model"),
+    ("gdn_keras.datasets", "gdn_keras.optimizer"),
+    ("export", "training"),  # they meet only in the files of zoo/
+}
+BACKENDS = {"tensorflow", "jax", "torch"}
+# third-party packages a part may use at all, or not at all
+ONLY = {"gdn_keras.scale_space": {"numpy", "scipy"}}
+FORBIDDEN = {
+    "gdn_keras.layers": BACKENDS,
+    "gdn_keras.config": BACKENDS,
+    "gdn_keras.model": BACKENDS,
+    "gdn_keras.optimizer": BACKENDS,
+    "gdn_keras.explain": BACKENDS,
+    "gdn_keras.plots": BACKENDS,
+}
+LATE = {"tensorflow_datasets", "matplotlib", "huggingface_hub"}  # only inside functions
+LATE_IN = {"gdn_keras.datasets": LATE | {"tensorflow", "keras"}}
+# its classes derive from those of the package; it is itself imported inside a function
+DERIVES = {("gdn_keras.datasets.builders", "tensorflow_datasets")}
+
+
+def source_files():
+    folders = ("gdn_keras", "training", "export", "benchmarks")
+    return [ROOT / "demo.py", *(path for f in folders for path in sorted((ROOT / f).rglob("*.py")))]
+
+
+def module_name(path):
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module):
+    """The longest prefix of a module's name that has a level; None if it is not ours."""
+    names = module.split(".")
+    prefixes = (".".join(names[:n]) for n in range(len(names), 0, -1))
+    part = next((prefix for prefix in prefixes if prefix in LEVELS), None)
+    is_new = part == "gdn_keras" and (ROOT / Path(*names).with_suffix(".py")).exists()
+    assert not is_new, f"{module} has no number yet: add it to LEVELS"
+    return part
+
+
+def imports_of(path):
+    """(line, module, whether it is loaded together with the file) of every import statement."""
+    tree = ast.parse(path.read_text())
+    late = set()
+    for node in ast.walk(tree):
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if is_function or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            late.update(id(child) for child in ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:  # relative
+                package = module_name(path).split(".")
+                is_package = path.name == "__init__.py"
+                package = package[: len(package) - node.level + is_package]
+                base = ".".join([*package, *filter(None, [node.module])])
+            names = [
+                f"{base}.{alias.name}" if is_module(f"{base}.{alias.name}") else base
+                for alias in node.names
+            ]
+        else:
+            continue
+        yield from ((node.lineno, name, id(node) not in late) for name in names)
+
+
+def is_module(name):
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def problems(path):
+    here = part_of(module_name(path))
+    for line, module, at_load in imports_of(path):
+        top, there = module.split(".")[0], part_of(module)
+        where = f"{path.relative_to(ROOT)}:{line} imports {module}"
+        if there is not None:
+            if LEVELS[there] > LEVELS[here]:
+                yield f"{where}, which has a higher number"
+            if (here, there) in NEVER:
+                yield f"{where}, which it must not know"
+            continue
+        third_party = top not in sys.stdlib_module_names
+        if here in ONLY and third_party and top not in ONLY[here]:
+            yield f"{where}, but uses {' and '.join(sorted(ONLY[here]))} only"
+        if top in FORBIDDEN.get(here, ()):
+            yield f"{where}, which ties it to one backend"
+        is_late = not at_load or (module_name(path), top) in DERIVES
+        if here.startswith("gdn_keras") and not is_late and top in LATE_IN.get(here, LATE):
+            yield f"{where} at its top, not inside the function that needs it"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=module_name)
+def test_imports_go_down(path):
+    assert not list(problems(path))
+
+
+@pytest.mark.parametrize(
+    "file, text, complaint",
+    [
+        ("gdn_keras/scale_space/x.py", "from gdn_keras.layers import JetLayer", "higher number"),
+        ("gdn_keras/scale_space/x.py", "def f():\n    import keras", "numpy and scipy only"),
+        ("gdn_keras/scale_space/x.py", "from ..layers.jet import JetLayer", "higher number"),
+        ("gdn_keras/layers/x.py", "from gdn_keras import model", "higher number"),
+        ("gdn_keras/layers/x.py", "def f():\n    import tensorflow as tf", "one backend"),
+        ("gdn_keras/model.py", "import gdn_keras.zoo", "higher number"),
+        ("gdn_keras/explain.py", "def f():\n    import training.paper", "higher number"),
+        ("gdn_keras/plots.py", "import matplotlib.pyplot as plt", "at its top"),
+        ("gdn_keras/datasets/x.py", "import tensorflow", "at its top"),
+        ("gdn_keras/datasets/x.py", "def f():\n    from gdn_keras.model import adapt", "not know"),
+        ("gdn_keras/datasets/x.py", "class A:\n    import keras", "at its top"),
+        ("training/x.py", "def f():\n    from export import onnx_model", "higher number"),
+        ("export/x.py", "def f():\n    from training import recipes", "not know"),
+    ],
+)
+def test_violations_are_found(file, text, complaint, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    for known in ("gdn_keras/layers/jet", "gdn_keras/model", "gdn_keras/zoo", "export/onnx_model"):
+        module = (tmp_path / known).with_suffix(".py")
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.touch()
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    found = list(problems(path))
+    assert len(found) == 1 and complaint in found[0]
+
+
+def test_new_modules_need_a_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    (tmp_path / "gdn_keras").mkdir()
+    (tmp_path / "gdn_keras" / "novelty.py").touch()
+    with pytest.raises(AssertionError, match="gdn_keras.novelty has no number yet"):
+        list(problems(tmp_path / "gdn_keras" / "novelty.py"))
+
+
+def loaded_by(statement, **environment):
+    code = f"import sys, json; {statement}; print(json.dumps(sorted(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-W", "error::FutureWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+    )
+    assert result.returncode == 0, result.stderr
+    return set(json.loads(result.stdout.splitlines()[-1]))
+
+
+def test_importing_the_library_loads_no_heavy_package():
+    # Keras itself loads some of them if they are installed; we load no others
+    ours = loaded_by("import gdn_keras") - loaded_by("import keras, scipy.special, scipy.ndimage")
+    assert "gdn_keras.model" in ours
+    assert not ours & (LATE | BACKENDS | {"pandas", "ray", "onnx", "pyscsp", "tqdm"})
+
+
+def test_importing_the_library_needs_no_heavy_package():
+    blocked = sorted(LATE | {"pandas", "ray", "onnx", "pyscsp", "jax", "torch"})
+    statement = f"sys.modules.update(dict.fromkeys({blocked})); import gdn_keras"
+    assert "gdn_keras.zoo" in loaded_by(statement, KERAS_BACKEND="tensorflow")
+
+
+@pytest.mark.parametrize("part", ["scale_space", "datasets"])
+def test_what_numpy_programs_use_is_importable_without_its_package_loading_more(part):
+    # the folder itself, as if it were alone: what its files import is all there is
+    statement = (
+        "import types; package = types.ModuleType('gdn_keras'); "
+        f"package.__path__ = ['{ROOT / 'gdn_keras'}']; sys.modules['gdn_keras'] = package; "
+        f"import gdn_keras.{part}"
+    )
+    loaded = loaded_by(statement)
+    assert f"gdn_keras.{part}" in loaded
+    assert not loaded & {"keras", "tensorflow", "matplotlib", "tensorflow_datasets"}
