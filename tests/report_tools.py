@@ -1,0 +1,118 @@
+"""Zoo folders with numbers made up for the tests of the report."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras import zoo
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.model import build_model
+from training.claims import SIZE_FACTORS
+from training.paper import ACCURACY, LEARNED_SIGMA_1
+from training.recipes import RECIPES
+from training.results import Results
+
+
+def tiny(name: str) -> GaussDerNetConfig:
+    """The recipe's config with next to no weights and few pixels."""
+    config = RECIPES[name].config
+    return config.replace(
+        widths=(1,) * len(config.widths),
+        num_classes=2,
+        class_names=(),
+        input_size=(12, 12),
+        spatial_selection="centre",
+    )
+
+
+def metrics_of(name: str, accuracy: dict[str, float], histograms=None) -> zoo.Metrics:
+    return zoo.Metrics(
+        dataset=RECIPES[name].dataset,
+        split="test",
+        num_test_images=100,
+        sampling_density=None,
+        accuracy=accuracy,
+        mean_accuracy=sum(accuracy.values()) / len(accuracy),
+        golden=zoo.Golden(sample_set=RECIPES[name].dataset, indices=(0,), logits=((0.0, 1.0),)),
+        sample_accuracy=1.0,
+        scale_histograms=histograms,
+        versions={},
+    )
+
+
+def recipe_of(name: str) -> dict:
+    return {"name": name, "budget": "cpu", "seed": 0, "lineage": [], "images_seen": 1234}
+
+
+def folder(name: str, accuracy: dict[str, float], histograms=None) -> zoo.Folder:
+    """A zoo folder that exists in memory only, enough for what needs no weights."""
+    return zoo.Folder(
+        path=Path(name),
+        config=tiny(name),
+        metrics=metrics_of(name, accuracy, histograms),
+        recipe=recipe_of(name),
+        card="",
+    )
+
+
+def write(path: Path, name: str, accuracy, histograms=None, *, sigmas=None) -> None:
+    """A whole zoo folder on disk; `sigmas` of the layers if they are learned."""
+    model = build_model(tiny(name))
+    for k, sigma in enumerate(sigmas or (), start=1):
+        model.get_layer(f"jet_{k}").ratio.assign(sigma)
+    zoo.write_folder(
+        path / name,
+        config=model.config,
+        weights=model,
+        metrics=metrics_of(name, accuracy, histograms),
+        recipe=recipe_of(name),
+        card=f"# {name}\n",
+    )
+
+
+def curve(at_half: float, at_one: float, at_two: float) -> dict[str, float]:
+    """Straight from 1/2 to 1 and on to 2, fractions."""
+    result = {}
+    for factor in SIZE_FACTORS:
+        t = math.log2(factor)
+        result[f"{factor:.3f}"] = at_one + t * (at_two - at_one if t > 0 else at_one - at_half)
+    return result
+
+
+def histograms(name: str, *, width: float, slope: float = 1.0, centre: float = 0.0) -> dict:
+    """Gaussians over log2 sigma around `centre` + `slope` log2 size; the wrong half an octave
+    finer."""
+    y = np.log2(RECIPES[name].config.channel_sigmas)
+    result = {}
+    for factor in SIZE_FACTORS:
+        shares = {}
+        for group, shift in (("all", 0.0), ("correct", 0.0), ("wrong", -0.5)):
+            place = centre + slope * math.log2(factor) + shift
+            share = np.exp(-(((y - place) / width) ** 2) / 2)
+            shares[group] = (share / share.sum()).tolist()
+        result[f"{factor:.3f}"] = shares
+    return result
+
+
+def selected(width_max=0.4, width_avg=0.6, slope=1.0) -> Results:
+    names = {"fashion_max_2jet": width_max, "fashion_avg_2jet": width_avg}
+    return Results(
+        {
+            name: folder(name, curve(0.87, 0.93, 0.92), histograms(name, width=width, slope=slope))
+            for name, width in names.items()
+        }
+    )
+
+
+def write_learned(path: Path) -> Results:
+    """Sigmas as Figure 17 and Tables 11 and 12 describe them."""
+    for family in ("fashion28", "cifar32"):
+        for method in ("sampled_derivative", "integrated_derivative", "sampled", "integrated"):
+            for norm in ("bn", "nobn"):
+                name = f"{family}_learned_{method}_{norm}_lr1e-3"
+                sigmas = [0.5 * 1.7**k for k in range(6)]
+                sigmas[0] = LEARNED_SIGMA_1[name].mean
+                sigmas[5] = 2.0 if norm == "bn" else 4.0 if family == "fashion28" else 6.0
+                write(path, name, {"1.000": ACCURACY[name].mean / 100}, sigmas=sigmas)
+    return Results.read(path)
