@@ -1,0 +1,39 @@
+"""The README and its neighbours: snippets run, links lead somewhere, recipes in them exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "gdn_keras/scale_space/README.md")
+
+
+def test_snippets_of_the_readme_run_in_order():
+    text = (ROOT / "README.md").read_text()
+    names = {}
+    for snippet in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(snippet, names)
+    assert names["logits"].shape == (8, 10)
+    assert names["scale_logits"].shape == (8, 4, 10)
+    assert names["larger"].config.input_size == (64, 64)
+    assert names["doubled"].config.channel_sigmas[0] == 1.0
+    assert names["folded"].folded
+    assert names["maps"].shape == (None, 32, 32, 8)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document):
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_named_files_and_targets_exist(document):
+    text = (ROOT / document).read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make ([a-z]+)", text):
+        assert f"\n{target}:" in makefile, target
+    for name in re.findall(r"\b(test_\w+\.py|reference\.py)", text):
+        assert (ROOT / "tests" / name).exists(), name
