@@ -1,5 +1,7 @@
 """The jet layer: a learned linear combination of scale-normalised Gaussian derivatives."""
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
@@ -8,6 +10,7 @@ from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
     PADDINGS,
+    JetTerm,
     LayerPlan,
     Smoothing,
     difference_mask,
@@ -17,7 +20,29 @@ from gdn_keras.scale_space import (
     smoothing_matrix,
 )
 from gdn_keras.scale_space._checks import check_integer
-from gdn_keras.scale_space.plan import apply_blocks, kernel_radius, offset_of, placement
+from gdn_keras.scale_space.plan import (
+    apply_blocks,
+    axis_kernel,
+    kernel_radius,
+    offset_of,
+    placement,
+)
+
+
+class JetConstants(NamedTuple):
+    """A jet layer at one scale, as float64 numbers; learned scales are what they are now.
+
+    response = sum_d coefficients[d] D_d image + bias. D_d correlates with `rows[d.y]` along the
+    rows and with `columns[d.x]` along the columns; or, if only order 0 is there, it smooths with
+    `rows[0]` and `columns[0]` and takes central differences on the output's grid.
+    """
+
+    plan: LayerPlan
+    terms: tuple[JetTerm, ...]
+    rows: tuple[np.ndarray, ...]  # 1-D kernels by order; `placement` says where they go
+    columns: tuple[np.ndarray, ...]
+    coefficients: np.ndarray  # (term, input, output), with factors and powers of sigma
+    bias: np.ndarray
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -114,6 +139,30 @@ class JetLayer(keras.layers.Layer):
             autocast=False,
         )
 
+    def constants(self, channel: int = 0) -> JetConstants:
+        """One scale channel as plain numbers, for programs that compute the layer elsewhere."""
+        plan = self._plans[channel]
+        hybrid = self.method in HYBRID_METHODS
+        orders = (0,) if hybrid else range(self.jet_order + 1)
+        kernels = [
+            tuple(self._kernel(axis, plan.sigma, order) for order in orders)
+            for axis in (plan.rows, plan.columns)
+        ]
+        spacing = plan.rows.output.spacing if hybrid else plan.rows.domain.spacing
+        sigma = float(ops.convert_to_numpy(self._factor(plan.sigma))) / spacing
+        factors = np.array([term.factor * sigma**term.order for term in self._terms])
+        kernel = ops.convert_to_numpy(self.kernel).astype("float64")
+        return JetConstants(
+            plan=plan,
+            terms=self._terms,
+            rows=kernels[0],
+            columns=kernels[1],
+            coefficients=kernel * factors[:, None, None],
+            bias=np.zeros(self.filters)
+            if self.bias is False
+            else ops.convert_to_numpy(self.bias).astype("float64"),
+        )
+
     def call(self, inputs):
         outputs = [
             self._respond(tensor, plan)
@@ -171,10 +220,21 @@ class JetLayer(keras.layers.Layer):
         """A numpy array, or a tensor if it depends on a learned scale."""
         if self.learned_ratio is None:
             return smoothing_matrix(axis, sigma, self._smoothing, order)
+        weights = self._learned_kernel(axis, sigma, order)
+        places = placement(axis, weights.shape[0], self.padding)
+        return ops.tensordot(weights, ops.convert_to_tensor(places), axes=1)
+
+    def _kernel(self, axis, sigma, order):
+        if self.learned_ratio is None:
+            return axis_kernel(axis, sigma, self._smoothing, order)
+        kernel = self._learned_kernel(axis, sigma, order)
+        return ops.convert_to_numpy(kernel).astype("float64")
+
+    def _learned_kernel(self, axis, sigma, order):
         offset = offset_of(axis)
         largest = sigma * self.ratio_range[1] / self.learned_ratio / axis.domain.spacing
         radius = kernel_radius(largest, self._smoothing, offset)
-        weights = learned_kernel(
+        return learned_kernel(
             self._factor(sigma) / axis.domain.spacing,
             order,
             method=self.method,
@@ -182,8 +242,6 @@ class JetLayer(keras.layers.Layer):
             offset=offset,
             compensate=self.compensate,
         )
-        places = placement(axis, 2 * radius + (0 if offset else 1), self.padding)
-        return ops.tensordot(weights, ops.convert_to_tensor(places), axes=1)
 
     def _factor(self, sigma):
         """`sigma` itself, or the tensor that has been learned in its place."""

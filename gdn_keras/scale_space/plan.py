@@ -221,6 +221,20 @@ def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> in
     )
 
 
+def axis_kernel(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) -> np.ndarray:
+    """The 1-D kernel behind a `smoothing_matrix`: correlation weights on the samples of `axis`."""
+    grid_sigma = sigma / axis.domain.spacing
+    offset = offset_of(axis)
+    return derivative_kernel(
+        grid_sigma,
+        order,
+        method=smoothing.method,
+        radius=kernel_radius(grid_sigma, smoothing, offset),
+        offset=offset,
+        compensate=smoothing.compensate,
+    )
+
+
 @lru_cache(maxsize=4096)
 def smoothing_matrix(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) -> np.ndarray:
     """The matrix A with A x = the smoothed (or, with `order`, differentiated) samples.
@@ -229,16 +243,7 @@ def smoothing_matrix(axis: Axis, sigma: float, smoothing: Smoothing, order: int 
     `order` above 0 is for the methods whose kernels are derivatives, and counts per sample of the
     domain, so (sigma / domain.spacing) ** order normalises it.
     """
-    grid_sigma = sigma / axis.domain.spacing
-    offset = offset_of(axis)
-    kernel = derivative_kernel(
-        grid_sigma,
-        order,
-        method=smoothing.method,
-        radius=kernel_radius(grid_sigma, smoothing, offset),
-        offset=offset,
-        compensate=smoothing.compensate,
-    )
+    kernel = axis_kernel(axis, sigma, smoothing, order)
     matrix = np.tensordot(kernel, placement(axis, len(kernel), smoothing.padding), axes=1)
     matrix.setflags(write=False)
     return matrix
