@@ -9,8 +9,17 @@ import reference
 import tensorflow as tf
 
 from gdn_keras.layers import Clamp, JetLayer
+from gdn_keras.layers.jet import ring_of
 from gdn_keras.layers.learned import learned_kernel
-from gdn_keras.scale_space import HYBRID_METHODS, METHODS, derivative_kernel, jet_terms
+from gdn_keras.scale_space import (
+    HYBRID_METHODS,
+    METHODS,
+    Smoothing,
+    derivative_kernel,
+    jet_terms,
+    plan_channel,
+)
+from gdn_keras.scale_space.plan import offset_of
 
 
 def one_of_each(jet_order, zero_order=False):
@@ -169,6 +178,35 @@ def test_learned_layer_is_the_layer_at_the_learned_sigma(method, padding):
         learned.ratio.assign(1.6)
         plain.kernel.assign(learned.kernel)
         np.testing.assert_allclose(respond(learned, image), respond(plain, image), atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [32, 33])
+@pytest.mark.parametrize("method", METHODS)
+def test_learned_layer_on_a_coarser_grid(method, size):
+    """Half way between samples if the size is even; the learned kernels follow."""
+    smoothing = Smoothing(method, truncation=1e-9)
+    for jet_order in (2, 3):
+        plan = plan_channel(
+            (size, size),
+            sigmas=(1.6, 1.6),
+            smoothing=smoothing,
+            ring=ring_of(method, jet_order),
+            selection="max",
+            density=0.8,
+            radius_sigmas=(3.2, 3.2),
+        ).layers[0]
+        assert plan.rows.output.spacing == 2
+        assert offset_of(plan.rows) == (0 if size % 2 else 0.5)
+        options = {"jet_order": jet_order, "method": method, "truncation": 1e-9, "plans": [plan]}
+        learned = JetLayer(3, sigma=1.6, learned_ratio=1.0, ratio_range=(0.5, 2.0), **options)
+        plain = JetLayer(3, sigma=1.6, **options)
+        image = np.random.default_rng(0).normal(size=(size, size, 2))
+        for layer in (learned, plain):
+            layer.build((None, *image.shape))
+        plain.kernel.assign(learned.kernel)
+        expected = respond(plain, image)
+        assert expected.shape[:2] == plan.output_size
+        np.testing.assert_allclose(respond(learned, image), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -302,6 +302,13 @@ def test_eager_graph_symbolic_and_predict_agree(jet_order):
     np.testing.assert_allclose(model.predict(images, batch_size=2, verbose=0), eager, atol=1e-5)
 
 
+def test_xla_agrees():
+    model = make(learned_sigmas=True, channel_sigmas=(0.7,), widths=(4,))
+    images = random_images(model.config)
+    compiled = tf.function(model, jit_compile=True)(tf.constant(images))
+    np.testing.assert_allclose(compiled, evaluate(model, images), atol=1e-5)
+
+
 @pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
 @pytest.mark.parametrize("selection", ["centre", "max"])
 def test_batches_of_one_and_of_none(selection, pooling):
