@@ -51,10 +51,11 @@ class ScaleAdamW(keras.optimizers.AdamW):
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
         """As in Keras; learned scales are always left out, they have a decay of their own."""
-        super().exclude_from_weight_decay(var_list, [*(var_names or ()), f"{SIGMA_WEIGHT}(:|$)"])
+        super().exclude_from_weight_decay(var_list, [*(var_names or ()), SIGMA_WEIGHT])
 
     def update_step(self, gradient, variable, learning_rate):
-        if _is_sigma(variable):
+        # TensorFlow adds to the name, as in "sigma_ratio/replica_1:0"
+        if SIGMA_WEIGHT in variable.name:
             learning_rate = learning_rate * self.sigma_learning_rate_factor
             decay = ops.cast(self.sigma_weight_decay * learning_rate, variable.dtype)
             self.assign_sub(variable, variable * decay)
@@ -66,8 +67,3 @@ class ScaleAdamW(keras.optimizers.AdamW):
             "sigma_learning_rate_factor": self.sigma_learning_rate_factor,
             "sigma_weight_decay": self.sigma_weight_decay,
         }
-
-
-def _is_sigma(variable) -> bool:
-    # TensorFlow hands over its own variables, named "…:0"
-    return variable.name.partition(":")[0].rpartition("/")[2] == SIGMA_WEIGHT

@@ -18,7 +18,7 @@ CASES = {
     "derivative": {"method": "integrated_derivative", "zero_order": True, "scale_pooling": "max"},
     "learned": {"learned_sigmas": True, "padding": "edge"},
 }
-TRACE_FREE = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     processes = {
         backend: subprocess.Popen(
             [sys.executable, worker, folder],
-            env={**os.environ, **TRACE_FREE, "KERAS_BACKEND": backend},
+            env={**os.environ, **QUIET, "KERAS_BACKEND": backend},
             cwd=worker.parent.parent,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,3 +73,19 @@ def test_training_moves_every_weight(folder, case):
     for path, weight in before.items():
         moved = np.abs(after[f"{case}/trained/{path}"] - keras.ops.convert_to_numpy(weight))
         assert moved.max() > 1e-3, path
+
+
+@pytest.mark.heavy
+def test_two_devices_train_as_one(tmp_path):
+    """With synchronised batch statistics; learned scales are the same on every device."""
+    worker = Path(__file__).with_name("replicas_worker.py")
+    environment = {**os.environ, **QUIET, "KERAS_BACKEND": "tensorflow"}
+    command = [sys.executable, worker, tmp_path / "weights.npz"]
+    subprocess.run(command, env=environment, cwd=worker.parent.parent, check=True)
+    weights = np.load(tmp_path / "weights.npz")
+    paths = [name.partition("/")[2] for name in weights if name.startswith("one/")]
+    assert sum(path.endswith("sigma_ratio") for path in paths) == 3
+    for path in paths:
+        np.testing.assert_allclose(weights[f"two/{path}"], weights[f"one/{path}"], atol=2e-6)
+    apart = [np.abs(weights[f"apart/{path}"] - weights[f"one/{path}"]).max() for path in paths]
+    assert max(apart) > 1e-3  # it is the synchronisation that makes them one

@@ -1,0 +1,45 @@
+"""Train the same network on one and on two CPU devices of TensorFlow; write weights to a file.
+
+Its own process, since devices are split before TensorFlow starts: `replicas_worker.py FILE`.
+"""
+
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from helpers import random_images, randomise, small_config
+from keras.ops import convert_to_numpy as to_numpy
+
+from gdn_keras import ScaleAdamW, build_model
+
+DEVICES = ["CPU:0", "CPU:1"]
+
+
+def train(strategy, *, synchronized):
+    config = small_config(final_relu=False, learned_sigmas=True)
+    with strategy.scope():
+        model = randomise(build_model(config, synchronized=synchronized))
+        optimizer = ScaleAdamW(0.5, epsilon=1.0, sigma_learning_rate_factor=0.5)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer, loss=loss, jit_compile=False)
+    images, labels = random_images(config, batch=8), np.arange(8) % 3
+    model.fit(images, labels, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    return {weight.path: to_numpy(weight) for weight in model.weights}
+
+
+def main(path):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    split = [tf.config.LogicalDeviceConfiguration() for _ in DEVICES]
+    tf.config.set_logical_device_configuration(cpu, split)
+    two_devices = tf.distribute.MirroredStrategy(DEVICES)
+    runs = {
+        "one": train(tf.distribute.get_strategy(), synchronized=True),
+        "two": train(two_devices, synchronized=True),
+        "apart": train(two_devices, synchronized=False),
+    }
+    np.savez(path, **{f"{run}/{k}": v for run, weights in runs.items() for k, v in weights.items()})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
