@@ -1,0 +1,1 @@
+"""Networks leave Keras: ONNX, SavedModel, LiteRT and the Hugging Face Hub, each checked first."""

@@ -1,0 +1,92 @@
+"""Exports as files: written under another name, run, compared with Keras, and only then kept."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from export import verify
+from gdn_keras.model import GaussDerNet, adapt, fold
+from gdn_keras.zoo import ModelInfo
+
+
+@contextlib.contextmanager
+def _kept_if_good(path: Path) -> Iterator[Path]:
+    """A path to write to; what is there becomes `path` unless an exception is raised."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        new = folder / path.name
+        yield new
+        if path.is_dir():
+            path.rename(folder / "old")
+        new.replace(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_onnx(
+    model: GaussDerNet,
+    path: Path,
+    *,
+    info: ModelInfo,
+    dynamic_size: bool = False,
+    **options,
+) -> float:
+    """Write an ONNX file and return its largest deviation from Keras; options as `to_onnx`."""
+    import onnx
+
+    from export.onnx_model import operators, to_onnx
+
+    metadata = {"name": info.name, "dataset": info.dataset, "licence": info.licence}
+    proto = to_onnx(model, dynamic_size=dynamic_size, metadata=metadata, **options)
+    with _kept_if_good(path) as new:
+        onnx.save(proto, new)
+        run = verify.onnx_runner(new)
+        worst = verify.compare(model, run, dataset=info.dataset)
+        if dynamic_size:
+            for size in _other_sizes(model.config.input_size):
+                print(f" size {size[0]}x{size[1]}")
+                other = adapt(model, input_size=size)
+                worst = max(worst, verify.compare(other, run, dataset=info.dataset))
+        length = new.stat().st_size
+    nodes = ", ".join(f"{count} {kind}" for kind, count in operators(proto).items())
+    print(f"{path}: {length:,} bytes, max deviation from Keras {worst:.1e}\n  {nodes}")
+    return worst
+
+
+def _other_sizes(size: tuple[int, int]) -> list[tuple[int, int]]:
+    height, width = size
+    return [(height + 1, width), (height + 9, 2 * width - 3)]
+
+
+def write_saved_model(model: GaussDerNet, path: Path, *, info: ModelInfo) -> float:
+    """Write a SavedModel with one signature, `image` to `logits`; needs no gdn_keras to load."""
+    import tensorflow as tf
+
+    folded = fold(model)
+    config = model.config
+    module = tf.Module()
+    module.weights = [weight.value for weight in folded.weights]  # each variable once
+    shape = [None, *config.input_size, config.input_channels]
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32, name="image")])
+    def serve(image):
+        return {"logits": folded(image, training=False)}
+
+    module.serve = serve
+    with _kept_if_good(path) as new:
+        tf.saved_model.save(module, str(new), signatures={"serving_default": serve})
+        loaded = tf.saved_model.load(str(new)).signatures["serving_default"]
+
+        def run(images: np.ndarray) -> dict[str, np.ndarray]:
+            return {"logits": loaded(image=tf.constant(images))["logits"].numpy()}
+
+        worst = verify.compare(model, run, dataset=info.dataset)
+    print(f"{path}: max deviation from Keras {worst:.1e}")
+    return worst

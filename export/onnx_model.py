@@ -1,0 +1,141 @@
+"""From a Keras network to an ONNX model: input, network, selection, pooling, metadata."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from export.graph import Graph
+from export.network import input_reach, write_network
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.model import GaussDerNet, adapt, fold
+from gdn_keras.version import __version__
+
+DEFAULT_OPSET = 18
+INPUT = "image"
+LOGITS, SCALE_LOGITS, SELECTED_SCALE = "logits", "scale_logits", "selected_scale"
+_POOLING = {"max": "ReduceMax", "average": "ReduceMean", "logsumexp": "ReduceLogSumExp"}
+
+
+def to_onnx(
+    model: GaussDerNet,
+    *,
+    opset: int = DEFAULT_OPSET,
+    with_scales: bool = False,
+    dynamic_size: bool = False,
+    uint8: bool = False,
+    metadata: dict[str, str] | None = None,
+) -> onnx.ModelProto:
+    """The network as ONNX: batch norm folded, input `image`, output `logits`.
+
+    Args:
+        opset: version of ONNX' operators.
+        with_scales: also the outputs `scale_logits` (batch, scale channel, class), before pooling,
+            and `selected_scale` (batch,), the scale channel with the largest output at the
+            predicted class.
+        dynamic_size: height and width may be anything; only for networks on every pixel.
+        uint8: the input is uint8 instead of float32.
+        metadata: added to what is said of the network.
+    """
+    config = model.config
+    if dynamic_size:
+        _check_dynamic(config)
+        # all layers on all pixels: then no constant depends on the size
+        network = fold(adapt(model, spatial_selection="max"))
+    else:
+        network = fold(model)
+    graph = Graph(opset)
+    image = graph.add("Cast", INPUT, to=TensorProto.FLOAT) if uint8 else INPUT
+    image = graph.add("Transpose", image, perm=[0, 3, 1, 2])
+    images = [image] * len(config.channel_sigmas)
+    if dynamic_size and config.spatial_selection == "centre":
+        images = [_crop(graph, image, reach) for reach in input_reach(network)]
+    maps = write_network(graph, network, images, dynamic=dynamic_size)
+    centre = config.spatial_selection == "centre"
+    selected = [_select(graph, x, config, dynamic=dynamic_size and centre) for x in maps]
+    outputs = [(LOGITS, TensorProto.FLOAT, ["batch", config.num_classes])]
+    if with_scales:
+        count = len(config.channel_sigmas)
+        outputs.append((SCALE_LOGITS, TensorProto.FLOAT, ["batch", count, config.num_classes]))
+        outputs.append((SELECTED_SCALE, TensorProto.INT64, ["batch"]))
+    scales = graph.add("Concat", *selected, axis=1, name=SCALE_LOGITS)
+    graph.reduce(_POOLING[config.scale_pooling], scales, 1, name=LOGITS)
+    if with_scales:
+        _selected_scale(graph)
+    size = ["height", "width"] if dynamic_size else config.input_size
+    shape = ["batch", *size, config.input_channels]
+    kind = TensorProto.UINT8 if uint8 else TensorProto.FLOAT
+    return graph.model(
+        [helper.make_tensor_value_info(INPUT, kind, shape)],
+        [helper.make_tensor_value_info(*output) for output in outputs],
+        name=model.name,
+        metadata={**describe(config, dynamic_size=dynamic_size), **(metadata or {})},
+    )
+
+
+def _check_dynamic(config: GaussDerNetConfig) -> None:
+    if config.sampling_density is not None:
+        raise ValueError(
+            "`dynamic_size` needs a network on every pixel (`--exact`): where the samples of a "
+            "coarse grid are depends on the size of the image. Received: "
+            f"sampling_density={config.sampling_density}."
+        )
+
+
+def describe(config: GaussDerNetConfig, *, dynamic_size: bool = False) -> dict[str, str]:
+    """What a user of the file must know, as strings; lists and objects are JSON."""
+    height, width = config.input_size
+    return {
+        "class_names": json.dumps(config.class_names),
+        "input_size": "any" if dynamic_size else json.dumps([height, width]),
+        "trained_size": json.dumps([height, width]),
+        "preprocessing": "none: raw pixels 0…255, (batch, height, width, channel), "
+        + ("RGB" if config.input_channels == 3 else f"{config.input_channels} channel(s)"),
+        "channel_sigmas": json.dumps(config.channel_sigmas),
+        "config": json.dumps(config.to_dict()),
+        "gdn_keras_version": __version__,
+    }
+
+
+def _crop(graph: Graph, image: str, reach: int) -> str:
+    """The part of the image that the centre of the last layer sees, if the image is larger."""
+    size = graph.add("Slice", graph.add("Shape", image), graph.integers(2), graph.integers(4))
+    first, last = _middle(graph, size)
+    first = graph.add("Sub", first, graph.integers(reach))
+    first = graph.add("Max", first, graph.integers(0))
+    end = graph.add("Add", last, graph.integers(reach))
+    return graph.add("Slice", image, first, end, graph.integers(2, 3))
+
+
+def _middle(graph: Graph, size: str) -> tuple[str, str]:
+    """First and one past the last index of the middle sample, or of the two of an even size."""
+    two = graph.integers(2)
+    first = graph.add("Div", graph.add("Sub", size, graph.integers(1)), two)
+    return first, graph.add("Add", graph.add("Div", size, two), graph.integers(1))
+
+
+def _select(graph: Graph, x: str, config: GaussDerNetConfig, *, dynamic: bool) -> str:
+    """One number per class, (batch, 1, class), from a map (batch, class, height, width)."""
+    if dynamic:
+        size = graph.add("Slice", graph.add("Shape", x), graph.integers(2), graph.integers(4))
+        x = graph.add("Slice", x, *_middle(graph, size), graph.integers(2, 3))
+    # with a fixed size, the map of centre selection is nothing but the centre
+    centre = config.spatial_selection == "centre"
+    x = graph.add("GlobalAveragePool" if centre else "GlobalMaxPool", x)
+    return graph.add("Reshape", x, graph.integers(-1, 1, config.num_classes))
+
+
+def _selected_scale(graph: Graph) -> None:
+    best = graph.add("ArgMax", LOGITS, axis=1, keepdims=1)
+    by_class = graph.add("Transpose", SCALE_LOGITS, perm=[0, 2, 1])
+    outputs = graph.add("GatherND", by_class, best, batch_dims=1)
+    graph.add("ArgMax", outputs, axis=1, keepdims=0, name=SELECTED_SCALE)
+
+
+def operators(model: onnx.ModelProto) -> dict[str, int]:
+    """How many nodes of each kind the graph has, most frequent first."""
+    kinds, counts = np.unique([node.op_type for node in model.graph.node], return_counts=True)
+    return {str(kinds[i]): int(counts[i]) for i in np.argsort(-counts)}

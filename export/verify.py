@@ -1,0 +1,110 @@
+"""The proof that an exported network computes what Keras computes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import keras
+import numpy as np
+
+from gdn_keras.datasets import load_samples
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.model import GaussDerNet
+
+BATCHES = (1, 3, 32)
+TOLERANCE = 1e-4
+
+
+class ParityError(ValueError):
+    """An export that does not compute what the network computes."""
+
+
+def check_images(model: GaussDerNet, *, dataset: str, size: tuple[int, int] | None = None):
+    """For batches 1, 3 and 32: the bundled samples of the data set, and random images."""
+    config = model.config
+    height, width = size or config.input_size
+    rng = np.random.default_rng(0)
+    shape = (height, width, config.input_channels)
+    samples = _samples(dataset, shape)
+    for batch in BATCHES:
+        if samples is not None:
+            yield f"{batch} samples", samples[:batch]
+        yield f"{batch} random", rng.integers(0, 256, (batch, *shape)).astype("float32")
+
+
+def _samples(dataset: str, shape: tuple[int, int, int]) -> np.ndarray | None:
+    """Sample images cut or mirrored to a size; None if the data set has none of this kind."""
+    if dataset not in (*FAMILIES, *RESCALINGS):
+        return None
+    images = load_samples(dataset).images.astype("float32")
+    if images.shape[3] != shape[2]:
+        return None
+    for axis, target in ((1, shape[0]), (2, shape[1])):
+        excess = images.shape[axis] - target
+        if excess > 0:
+            images = np.take(images, np.arange(excess // 2, excess // 2 + target), axis=axis)
+        else:
+            widths = [(0, 0)] * 4
+            widths[axis] = (-excess // 2, -excess - -excess // 2)
+            images = np.pad(images, widths, mode="symmetric")
+    return images
+
+
+def compare(
+    model: GaussDerNet,
+    run: Callable[[np.ndarray], dict[str, np.ndarray]],
+    *,
+    dataset: str,
+    report: Callable[[str], None] = print,
+) -> float:
+    """Largest deviation of `run`'s outputs from Keras; raises `ParityError` above `TOLERANCE`.
+
+    `run` maps float32 images to outputs by name: `logits`, and maybe `scale_logits` and
+    `selected_scale`.
+    """
+    scales = model.scale_logits_model()
+    worst = 0.0
+    for name, images in check_images(model, dataset=dataset):
+        expected = {
+            "logits": keras.ops.convert_to_numpy(model(images, training=False)),
+            "scale_logits": keras.ops.convert_to_numpy(scales(images, training=False)),
+        }
+        outputs = run(images)
+        selected = outputs.pop("selected_scale", None)
+        deviation = max(
+            float(np.abs(value - expected[key]).max()) for key, value in outputs.items()
+        )
+        if selected is not None:
+            deviation = max(deviation, _shortfall(selected, **expected))
+        report(f"  {name}: max deviation from Keras {deviation:.1e}")
+        worst = max(worst, deviation if np.isfinite(deviation) else np.inf)
+    if worst > TOLERANCE:
+        raise ParityError(
+            f"The export deviates from Keras by {worst:.1e}; at most {TOLERANCE:.0e} is allowed. "
+            "No file was kept."
+        )
+    return worst
+
+
+def _shortfall(selected: np.ndarray, *, logits: np.ndarray, scale_logits: np.ndarray) -> float:
+    """How far the selected scale channels are below the best ones; rounding may swap equals."""
+    rows = np.arange(len(logits))
+    outputs = scale_logits[rows, :, logits.argmax(axis=1)]
+    return float((outputs.max(axis=1) - outputs[rows, selected]).max())
+
+
+def onnx_runner(path: str | os.PathLike) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Runs a file in onnxruntime; the input is cast to the type that the file wants."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (entry,) = session.get_inputs()
+    dtype = np.uint8 if entry.type == "tensor(uint8)" else np.float32
+    names = [output.name for output in session.get_outputs()]
+
+    def run(images: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(zip(names, session.run(names, {entry.name: images.astype(dtype)}), strict=True))
+
+    return run

@@ -1,0 +1,162 @@
+"""Exports, as users type the commands, on small networks, against Keras."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from helpers import random_images, randomise, small_config
+from PIL import Image
+from zoo_tools import write_tiny
+
+from export import files, verify
+from export.__main__ import main
+from export.onnx_model import to_onnx
+from gdn_keras.model import adapt, build_model
+from gdn_keras.scale_space import METHODS
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_onnx(proto, images):
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"image": images})
+
+
+def keras_logits(model, images):
+    return np.asarray(model(images, training=False))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"method": method} for method in METHODS),
+        *({"scale_pooling": mode} for mode in ("max", "average", "logsumexp")),
+        *({"padding": mode, "spatial_selection": "max"} for mode in ("zero", "reflect", "edge")),
+        {"jet_order": 3},
+        {"jet_order": 3, "method": "sampled_derivative", "zero_order": True},
+        {"zero_order": True, "final_relu": False},
+        {"learned_sigmas": True, "sigma_range": (0.5, 2.0)},
+        {"sampling_density": 0.7, "input_size": (40, 33)},
+        {"sampling_density": 0.7, "input_size": (40, 33), "jet_order": 3, "padding": "reflect"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("widths", [(4, 5), (16, 16)], ids=["dense", "blocked"])
+def test_onnx_computes_what_keras_computes(changes, widths):
+    model = randomise(build_model(small_config(widths=widths, **changes)))
+    images = random_images(model.config, batch=3)
+    expected = keras_logits(model, images)
+    assert np.ptp(expected, axis=0).max() > 1e-2  # images are told apart, so errors would show
+    np.testing.assert_allclose(run_onnx(to_onnx(model), images)[0], expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("selection", ["centre", "max"])
+@pytest.mark.parametrize("padding", ["zero", "reflect"])
+def test_one_file_takes_every_size(selection, padding):
+    model = randomise(
+        build_model(small_config(widths=(16, 16), spatial_selection=selection, padding=padding))
+    )
+    proto = to_onnx(model, dynamic_size=True)
+    for size in ((12, 13), (40, 37), (64, 80)):
+        other = adapt(model, input_size=size)
+        images = random_images(other.config)
+        np.testing.assert_allclose(
+            run_onnx(proto, images)[0], keras_logits(other, images), atol=5e-5
+        )
+
+
+def test_scales_and_signature():
+    model = randomise(build_model(small_config(scale_pooling="max")))
+    images = random_images(model.config, batch=5)
+    proto = to_onnx(model, with_scales=True, uint8=True, opset=13)
+    assert [entry.name for entry in proto.graph.input] == ["image"]
+    assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    names = [output.name for output in proto.graph.output]
+    assert names == ["logits", "scale_logits", "selected_scale"]
+    logits, scale_logits, selected = run_onnx(proto, images.astype("uint8"))
+    expected = np.asarray(model.scale_logits_model()(np.floor(images)))
+    np.testing.assert_allclose(scale_logits, expected, atol=5e-5)
+    best = expected[np.arange(5), :, logits.argmax(axis=1)]
+    np.testing.assert_array_equal(selected, best.argmax(axis=1))
+
+
+def test_refusals():
+    model = build_model(small_config(sampling_density=0.7))
+    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=0.7"):
+        to_onnx(model, dynamic_size=True)
+    with pytest.raises(ValueError, match="`opset` must be from 13.*Received: opset=9"):
+        to_onnx(model, opset=9)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_tiny(tmp_path_factory.mktemp("zoo"), "net")
+
+
+@pytest.mark.heavy
+def test_the_onnx_command_and_the_example(folder, tmp_path):
+    target = tmp_path / "net.onnx"
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-m", "export", "onnx", str(folder.path), "-o", str(target)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for what in ("1 samples", "3 random", "32 samples", "32 random"):
+        assert f"{what}: max deviation from Keras" in done.stdout
+    onnx.checker.check_model(str(target), full_check=True)
+    facts = {entry.key: entry.value for entry in onnx.load(target).metadata_props}
+    assert json.loads(facts["class_names"]) == list(folder.config.class_names)
+    assert facts["dataset"] == "fashion_mnist"
+
+    Image.new("RGB", (50, 30), "white").save(tmp_path / "image.png")
+    example = ROOT / "export" / "examples" / "onnx_classify.py"
+    command = [sys.executable, str(example), str(target), str(tmp_path / "image.png")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_a_wrong_export_leaves_no_file(folder, tmp_path, monkeypatch, capsys):
+    """The check must be able to fail: the tolerance is made smaller than float32's rounding."""
+    monkeypatch.setattr(verify, "TOLERANCE", 0.0)
+    target = tmp_path / "net.onnx"
+    assert main(["onnx", str(folder.path), "-o", str(target)]) == 1
+    assert "deviates from Keras" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.heavy
+def test_saved_model_without_gdn_keras(folder, tmp_path):
+    target = tmp_path / "saved"
+    assert main(["saved-model", str(folder.path), "-o", str(target)]) == 0
+    model = files.fold(randomise(build_model(folder.config)))
+    images = random_images(folder.config, batch=3)
+    np.save(tmp_path / "images.npy", images)
+    code = f"""
+import sys
+sys.modules["gdn_keras"] = None  # import gdn_keras fails
+import numpy as np, tensorflow as tf
+loaded = tf.saved_model.load({str(target)!r})
+assert list(loaded.signatures) == ["serving_default"]
+image = tf.constant(np.load({str(tmp_path / "images.npy")!r}))
+logits = loaded.signatures["serving_default"](image=image)["logits"]
+np.save({str(tmp_path / "logits.npy")!r}, logits)
+"""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(
+        np.load(tmp_path / "logits.npy"), keras_logits(model, images), atol=1e-4
+    )
+    variables = tmp_path / "saved" / "variables" / "variables.data-00000-of-00001"
+    weights = sum(4 * int(np.prod(weight.shape)) for weight in model.weights)
+    assert variables.stat().st_size < 1.5 * weights + 4096  # stored once
