@@ -11,6 +11,7 @@ import subprocess
 import time
 import warnings
 
+import numpy as np
 import pytest
 from training_helpers import start, write_data_folder
 
@@ -247,3 +248,24 @@ def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
         assert weights(disk / f"{NAME}-seed0") == weights(uninterrupted)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.heavy
+def test_divergence_keeps_the_last_good_state(data, tmp_path):
+    """A learning rate that grows instead of falling: some steps are good, then none."""
+    output = tmp_path / "output"
+    argv = options(data, tmp_path, "--set", "final_learning_rate=1e30")
+    process = start(argv, output=output, save_seconds=0.0)
+    process.join(120)
+    assert process.exitcode == 1
+    folder = tmp_path / f"{NAME}@final_learning_rate1e30-seed0"
+    message = re.search(
+        rf"error: (The loss became|A weight is no longer a number).* after step (\d+) of stage "
+        rf"'together' of {NAME}@.*\. The last good state is kept in {folder}\. "
+        r"A lower learning rate than 0.01 may help\.",
+        output.read_text(),
+    )
+    assert message
+    info, arrays = state.load(folder)
+    assert info["stage"] == 1 and 1 <= info["step"] <= int(message[2])
+    assert all(np.isfinite(array).all() for array in arrays)

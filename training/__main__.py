@@ -138,10 +138,16 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _place_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=_seed, default=0)
     parser.add_argument("--zoo", default=None, metavar="DIR", help="default: zoo/ of the checkout")
     parser.add_argument("--data", default=None, metavar="DIR", help="default: GDN_KERAS_DATA")
     parser.add_argument("--runs", default=None, metavar="DIR", help="default: GDN_KERAS_RUNS")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2**32 - 1, not {text}")
+    return int(text)
 
 
 if __name__ == "__main__":

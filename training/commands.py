@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import sys
@@ -65,8 +66,9 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
     from training.trainer import Run, train
 
     devices.prepare(arguments.devices)
+    main = devices.is_main()
     folder = run_folder(recipe.name, arguments)
-    with state.lock(folder):
+    with state.lock(folder) if main else contextlib.nullcontext():
         record = read_record(folder)
         if record is not None:
             check_options(record, arguments)
@@ -83,6 +85,7 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
             data_dir=arguments.data and Path(arguments.data),
             devices=arguments.devices,
             jit=arguments.jit,
+            writes=main,
         )
         return train(job, saved=saved, relative=relative, stop=stop)
 

@@ -3,6 +3,10 @@
 GPUs if there are; otherwise the processor is divided into so many virtual devices, which is of no
 use but for tests. Batch statistics are those of the whole batch, so the result is that of one
 device.
+
+Devices of several hosts need the JAX backend: start the same command on every host, with Keras'
+variables KERAS_DISTRIBUTION_JOB_ADDRESSES, …_NUM_PROCESSES and …_PROCESS_ID, and the folder of the
+runs on a disk that all of them see. Process 0 writes; the others only compute.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ import os
 
 import keras
 
+HOSTS = "KERAS_DISTRIBUTION_NUM_PROCESSES"
+
 
 def prepare(devices: int) -> None:
-    """Divide the processor if there are no GPUs. Call it before anything is computed."""
+    """Find the other hosts, divide the processor. Call it before anything is computed."""
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         raise ValueError(f"`devices` must be a positive integer. Received: devices={devices!r}.")
     if devices == 1:
@@ -32,14 +38,26 @@ def prepare(devices: int) -> None:
     elif backend == "jax":
         import jax
 
+        hosts = int(os.environ.get(HOSTS, 1))
         if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
             with contextlib.suppress(RuntimeError):  # too late; `shared_batches` will tell
-                jax.config.update("jax_num_cpu_devices", devices)
+                jax.config.update("jax_num_cpu_devices", max(1, devices // hosts))
+        if hosts > 1 and not jax.distributed.is_initialized():
+            keras.distribution.initialize()
     else:
         raise ValueError(
             "`devices` above 1 needs the Keras backend tensorflow or jax. "
             f"Received: devices={devices}, backend {backend}."
         )
+
+
+def is_main() -> bool:
+    """Whether this process is the one that writes; false on all hosts but the first."""
+    if keras.backend.backend() != "jax":
+        return True
+    import jax
+
+    return jax.process_index() == 0
 
 
 def shared_batches(devices: int):
@@ -51,8 +69,8 @@ def shared_batches(devices: int):
         return keras.distribution.DataParallel(devices=names).scope()
     import tensorflow as tf
 
-    devices_there = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    names = _first(devices, [device.name for device in devices_there])
+    there = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    names = _first(devices, [device.name for device in there])
     return tf.distribute.MirroredStrategy(names).scope()
 
 

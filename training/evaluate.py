@@ -13,13 +13,13 @@ import keras
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_arrays, load_stir
+from gdn_keras.datasets import Arrays, load_arrays, load_stir
+from gdn_keras.evaluation import size_keys
 from gdn_keras.explain import scale_shares
 from gdn_keras.model import GaussDerNet, adapt, fold
 from training.recipes import Recipe
 from training.state import write_text
 
-STIR_SIZES = tuple(range(17, 65))
 EVALUATION = "evaluation.json"
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
 
@@ -38,11 +38,7 @@ class SizeResult:
 
 def test_sizes(recipe: Recipe) -> dict[str, float]:
     """Key in the metrics -> size factor, or object size in pixels for STIR."""
-    if recipe.train_sizes:
-        return {str(size): size for size in STIR_SIZES}
-    if recipe.dataset in ("fashion_mnist", "cifar10"):
-        return {"1.000": 1.0}
-    return {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
+    return {key: float(key) for key in size_keys(recipe.dataset)}
 
 
 def test_sets(
@@ -55,12 +51,9 @@ def test_sets(
         for key in keys:
             yield key, data.select(data.object_sizes == sizes[key])
     else:
+        where = {"split": split, "data_dir": data_dir}
         for key in keys:
-            factor = sizes[key]
-            yield (
-                key,
-                load_arrays(recipe.dataset, split=split, size_factor=factor, data_dir=data_dir),
-            )
+            yield key, load_arrays(recipe.dataset, size_factor=sizes[key], **where)
 
 
 def evaluate(

@@ -361,7 +361,7 @@ def _tiny_recipes():
     }.items():
         config = {**small, "input_size": (72, 72), **rest}
         yield _make(f"tiny_{variant}", "tiny", _FASHION, config, dataset="rescaled_fashion_mnist")
-    config = {**small, "input_channels": 1, "num_classes": 36, "scale_dropout": 0.3}
+    config = {**small, "input_channels": 1, "num_classes": 36, "channel_sigmas": (1.0, 2.0)}
     yield _make("tiny_stir", "tiny_stir", _STIR, config, dataset="stir_emoji", train_sizes="mid")
 
 

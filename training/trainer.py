@@ -48,6 +48,7 @@ class Run:
     data_dir: Path | None = None
     devices: int = 1
     jit: bool = False
+    writes: bool = True  # of several hosts only one does
 
 
 def train(
@@ -73,7 +74,8 @@ def train(
             return False
         arrays = None
         info |= {"stage": number + 1, "step": 0}
-    _finish(run, model, info)
+    if run.writes:
+        _finish(run, model, info)
     return True
 
 
@@ -88,7 +90,9 @@ def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> Ga
     with shared_batches(run.devices):
         data = load_data(stage, data_dir=run.data_dir)
         steps = stage.steps(len(data))
-        model = build_stage_model(stage, seed=run.seed, synchronized=run.devices > 1)
+        # JAX sees the whole batch anyway
+        synchronized = run.devices > 1 and keras.backend.backend() == "tensorflow"
+        model = build_stage_model(stage, seed=run.seed, synchronized=synchronized)
         if before is not None:
             copy_weights(before, model)
         compile_model(model, stage, steps, jit=run.jit)
@@ -96,15 +100,16 @@ def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> Ga
         if arrays is not None:
             restore(model, arrays)
         if info["step"] < steps:
-            progress = _Progress(run, stage, info, steps=steps, stop=stop)
+            kind = Progress if run.writes else _Follower
+            progress = kind(run, stage, info, steps=steps, stop=stop)
             try:
-                _fit(model, data, stage, progress, seed=run.seed, steps=steps)
+                fit(model, data, stage, progress, seed=run.seed, steps=steps)
             finally:
                 progress.close()
     return model if info["step"] >= steps else None
 
 
-def _fit(model, data: Arrays, stage: Stage, progress: _Progress, *, seed: int, steps: int) -> None:
+def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, steps: int) -> None:
     """All steps that are left: to the end of a chunk, whole chunks, the rest of one."""
     info = progress.info
     while info["step"] < steps and not progress.stopped:
@@ -209,7 +214,7 @@ def restore(model: keras.Model, arrays: list[np.ndarray]) -> None:
         variable.assign(array)
 
 
-class _Progress(keras.callbacks.Callback):
+class Progress(keras.callbacks.Callback):
     """After every step: progress bar, whether to save or stop. After every chunk: a log row.
 
     Looks are taken when the next step begins: asking for the end of a step would make a GPU wait.
@@ -301,6 +306,22 @@ class _Progress(keras.callbacks.Callback):
     def close(self):
         self._bar.close()
         self._log.close()
+
+
+class _Follower(keras.callbacks.Callback):
+    """Instead of `Progress` on all hosts but the first: counts, and leaves the rest to it."""
+
+    stopped = False
+
+    def __init__(self, run: Run, stage: Stage, info: dict, **_):
+        super().__init__()
+        self.info = info
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.info["step"] += self.params["steps"]
+
+    def close(self):
+        pass
 
 
 def fresh_info(run: Run) -> dict[str, Any]:

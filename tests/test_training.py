@@ -1,0 +1,409 @@
+"""The commands of `python -m training` as users type them, on tiny recipes and bundled samples."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from training_helpers import write_data_folder
+
+import gdn_keras.zoo
+from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
+from training import commands, state
+from training.__main__ import EXAMPLES, main, make_parser
+from training.logs import BOARD, CURVES, read_log
+from training.recipes import RECIPES
+
+SIZES = [f"{factor:.3f}" for factor in SIZE_FACTORS]
+
+
+class Place:
+    """Folders for data, runs and zoo, and the commands with the options for them."""
+
+    def __init__(self, data, base):
+        self.data, self.runs, self.zoo = data, base / "runs", base / "zoo"
+
+    def __call__(self, *words, data=None):
+        where = ["--data", str(data or self.data), "--runs", str(self.runs)]
+        return main([*words, *where, "--zoo", str(self.zoo)])
+
+    def folder(self, name):
+        return self.runs / f"{name}-seed0"
+
+    def record(self, name):
+        return json.loads((self.folder(name) / state.RECORD).read_text())
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
+
+
+@pytest.fixture
+def place(data, tmp_path):
+    return Place(data, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def single(data, tmp_path_factory):
+    """tiny_single, trained, evaluated both ways, published."""
+    place = Place(data, tmp_path_factory.mktemp("single"))
+    assert place("run", "tiny_single") == 0
+    assert place("evaluate", "tiny_single", "--exact") == 0
+    assert place("publish", "tiny_single") == 0
+    return place
+
+
+@pytest.fixture
+def after_single(single, place):
+    """A place of its own where tiny_single is finished."""
+    shutil.copytree(single.runs, place.runs)
+    return place
+
+
+def _arguments(place):
+    return make_parser().parse_args(
+        ["list", "--runs", str(place.runs), "--zoo", str(place.zoo), "--data", str(place.data)]
+    )
+
+
+# === run, evaluate, publish ===
+
+
+def test_a_run_leaves_weights_logs_and_a_figure(single):
+    folder = single.folder("tiny_single")
+    rows = read_log(folder)
+    assert [int(row["step"]) for row in rows] == [20, 40]
+    assert [int(row["images"]) for row in rows] == [640, 1280]
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(1e-5, rel=1e-3)
+    assert (folder / CURVES).read_bytes().startswith(b"\x89PNG")
+    assert list((folder / BOARD).glob("events*"))
+    assert single.record("tiny_single")["images"] == 1280
+
+
+def test_the_published_network_is_the_trained_one(single):
+    trained = commands.load_finished("tiny_single", _arguments(single))
+    loaded = gdn_keras.zoo.load(single.zoo / "tiny_single")
+    images = load_arrays(
+        "rescaled_fashion_mnist", split="test", data_dir=single.data
+    ).images.astype("float32")
+    logits = loaded.predict(images, verbose=0)
+    np.testing.assert_array_equal(logits, trained.predict(images, verbose=0))
+    golden = gdn_keras.zoo.read_folder(single.zoo / "tiny_single").metrics.golden
+    np.testing.assert_allclose(logits[list(golden.indices)], golden.logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_published_accuracy_is_what_keras_measures(single, exact):
+    folder = gdn_keras.zoo.read_folder(single.zoo / "tiny_single")
+    metrics = folder.metrics
+    assert list(metrics.accuracy) == list(metrics.exact_accuracy) == SIZES
+    changes = {"sampling_density": None} if exact else {}
+    model = gdn_keras.zoo.load(folder.path, **changes)
+    model.compile(metrics=["accuracy"], loss="sparse_categorical_crossentropy")
+    for key in ("0.500", "1.000"):
+        test = load_arrays(
+            "rescaled_fashion_mnist", split="test", size_factor=float(key), data_dir=single.data
+        )
+        measured = model.evaluate(test.images.astype("float32"), test.labels, verbose=0)[1]
+        published = (metrics.exact_accuracy if exact else metrics.accuracy)[key]
+        assert published == pytest.approx(measured, abs=1e-6)
+    confusion = np.array(metrics.confusion)
+    assert confusion.sum() == metrics.num_test_images == 100
+    assert np.trace(confusion) / 100 == metrics.accuracy["1.000"]
+
+
+def test_the_card_and_the_recipe_say_what_was_done(single):
+    folder = gdn_keras.zoo.read_folder(single.zoo / "tiny_single")
+    assert folder.recipe["budget"] == "cpu"
+    assert folder.recipe["images_seen"] == 1280
+    assert folder.recipe["lineage"] == []
+    text = folder.card
+    for words in (
+        "# tiny_single",
+        'gdn_keras.zoo.load("tiny_single")',
+        "![accuracy per size](accuracy.png)",
+        "Budget `cpu`: 1,280 images",
+        "**less than the paper's budget** of 32 epochs",
+        "## Limits",
+        "Perzanowski and T. Lindeberg",
+    ):
+        assert words in text
+    assert (folder.path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    row = next(line for line in text.splitlines() if line.startswith("| accuracy %"))
+    shown = [float(cell.strip(" *")) for cell in row.split("|")[2:-1]]
+    expected = [100 * value for value in folder.metrics.accuracy.values()]
+    assert shown == pytest.approx([*expected, 100 * folder.metrics.mean_accuracy], abs=0.006)
+
+
+def test_a_finished_run_is_left_alone(single, capsys):
+    before = (single.folder("tiny_single") / state.WEIGHTS).stat().st_mtime_ns
+    assert single("run", "tiny_single") == 0
+    assert capsys.readouterr().out == "tiny_single: finished\n"
+    assert (single.folder("tiny_single") / state.WEIGHTS).stat().st_mtime_ns == before
+    assert single("run", "tiny_single", "--budget", "paper") == 1
+    assert "`--budget` must be cpu, with which the run" in capsys.readouterr().err
+
+
+def test_list_shows_status_and_numbers(single, place, capsys):
+    assert single("list", "tiny*") == 0
+    lines = capsys.readouterr().out.splitlines()
+    metrics = gdn_keras.zoo.read_folder(single.zoo / "tiny_single").metrics
+    row = next(line.split() for line in lines if line.startswith("tiny_single"))
+    assert row[1:] == [
+        "trained",
+        f"{100 * metrics.accuracy['1.000']:.2f}",
+        f"{100 * metrics.mean_accuracy:.2f}",
+    ]
+    assert lines[-1] == "1 trained, 0 in progress, 4 open"
+    assert place("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"0 trained, 0 in progress, {len(RECIPES)} open"
+    row = next(line for line in lines if line.startswith("fashion28_discrete_s0p50"))
+    assert row.split() == ["fashion28_discrete_s0p50", "open", "93.76"]  # Table 5
+    assert not any(line.startswith("tiny") for line in lines)
+
+
+# === starting from a relative ===
+
+
+def test_a_warm_start_is_used_and_told(after_single, capsys):
+    place = after_single
+    assert place("run", "tiny_avg") == 0
+    record = place.record("tiny_avg")
+    assert record["warm_start"] == "tiny_single"
+    assert [stage["name"] for stage in record["stages"]] == ["together"]
+    first = read_log(place.folder("tiny_avg"))[0]
+    assert float(first["accuracy"]) > 0.2  # it did not start from nothing
+    assert place("evaluate", "tiny_avg") == 0
+    assert place("publish", "tiny_avg") == 0
+    folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg")
+    assert folder.recipe["lineage"] == ["tiny_single"]
+    assert "The weights started from `tiny_single`." in folder.card
+    histograms = folder.metrics.scale_histograms
+    assert list(histograms) == SIZES
+    assert all(sum(groups["all"]) == pytest.approx(1) for groups in histograms.values())
+
+
+def test_a_derived_network_has_the_weights_of_its_source(after_single, capsys):
+    place = after_single
+    assert place("run", "tiny_avg_transfer") == 0
+    assert place.record("tiny_avg_transfer")["images"] == 0
+    arguments = _arguments(place)
+    derived = commands.load_finished("tiny_avg_transfer", arguments)
+    source = commands.load_finished("tiny_single", arguments)
+    assert len(derived.config.channel_sigmas) == 3
+    for new, old in zip(derived.weights, source.weights, strict=True):
+        np.testing.assert_array_equal(new, old)
+    assert place("evaluate", "tiny_avg_transfer") == 0
+    assert place("publish", "tiny_avg_transfer") == 0
+    card = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg_transfer").card
+    assert "Not at all: these are the weights of `tiny_single`, in 3 scale channels" in card
+    assert place("run", "tiny_avg_transfer", "--set", "epochs=2") == 1
+    assert "is derived without any" in capsys.readouterr().err
+
+
+def test_a_derived_network_needs_its_source(place, capsys):
+    assert place("run", "tiny_avg_transfer") == 1
+    assert (
+        "tiny_avg_transfer is derived from tiny_single, which is not finished: "
+        "`python -m training run tiny_single` makes it." in capsys.readouterr().err
+    )
+
+
+def test_a_published_network_lends_its_weights_too(single, place):
+    shutil.copytree(single.zoo, place.zoo)
+    assert place("run", "tiny_avg_transfer") == 0
+
+
+# === evaluate ===
+
+
+def test_evaluation_goes_on_where_it_was(after_single):
+    """Only what is missing is measured; the rest is believed."""
+    place = after_single
+    file = place.folder("tiny_single") / "evaluation.json"
+    whole = json.loads(file.read_text())
+    part = dict(whole)
+    part["0.500"] = whole["0.500"] | {"correct": -1}
+    del part["1.000"], part["2.000"]
+    file.write_text(json.dumps(part))
+    assert place("evaluate", "tiny_single") == 0
+    now = json.loads(file.read_text())
+    assert now["0.500"]["correct"] == -1
+    for key in ("1.000", "2.000"):
+        assert now[key] | {"seconds": 0} == whole[key] | {"seconds": 0}
+
+
+def test_a_damaged_evaluation_is_measured_again(after_single):
+    file = after_single.folder("tiny_single") / "evaluation.json"
+    whole = json.loads(file.read_text())
+    file.write_text(file.read_text()[:100])
+    with pytest.warns(UserWarning, match="evaluation.json is damaged; all sizes are measured"):
+        assert after_single("evaluate", "tiny_single") == 0
+    now = json.loads(file.read_text())
+    assert {k: v["correct"] for k, v in now.items()} == {k: v["correct"] for k, v in whole.items()}
+
+
+def test_publishing_needs_a_whole_evaluation(after_single, place, capsys):
+    file = after_single.folder("tiny_single") / "evaluation.json"
+    part = json.loads(file.read_text())
+    del part["2.000"]
+    file.write_text(json.dumps(part))
+    assert after_single("publish", "tiny_single") == 1
+    assert (
+        "tiny_single must be evaluated first, 1 of 9 sizes are missing: "
+        "`python -m training evaluate tiny_single`." in capsys.readouterr().err
+    )
+    assert not (after_single.zoo / "tiny_single").exists()
+
+
+def test_what_is_not_finished_cannot_be_measured_or_published(place, capsys):
+    for command in ("evaluate", "publish"):
+        assert place(command, "tiny_avg") == 1
+        assert re.search(
+            r"`name` must be a finished run; there is none in .*tiny_avg-seed0. "
+            r"`python -m training run tiny_avg` makes it.",
+            capsys.readouterr().err,
+        )
+
+
+@pytest.mark.heavy
+def test_stir_has_all_sizes(place):
+    assert place("run", "tiny_stir", "--precision", "float32") == 0
+    assert [s["name"] for s in place.record("tiny_stir")["stages"]] == ["single", "together"]
+    assert place("evaluate", "tiny_stir") == 0
+    assert place("publish", "tiny_stir") == 0
+    folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_stir")
+    assert list(folder.metrics.accuracy) == [str(size) for size in range(17, 65)]
+    assert "Trained on objects of 33 to 48 pixels only" in folder.card
+    assert np.sum(folder.metrics.confusion) == 36
+
+
+def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
+    after_single, capsys, monkeypatch
+):
+    monkeypatch.setattr(rescaled, "_VALIDATION", 50)  # to be quick
+    place = after_single
+    trial = ("tiny_single", "--set", "epochs=1", "--set", "limit=320")
+    assert place("run", *trial, "--holdout") == 0
+    name = "tiny_single@holdout-epochs1-limit320"
+    assert place.record(name)["images"] == 320
+    assert place.record(name)["stages"][0]["split"] == "train"
+    assert place("evaluate", *trial, "--holdout") == 0
+    results = json.loads((place.folder(name) / "validation_evaluation.json").read_text())
+    assert {result["images"] for result in results.values()} == {50}
+    assert place("evaluate", *trial) == 1
+    assert "measured on the validation split, never on the test set" in capsys.readouterr().err
+
+
+# === queue ===
+
+
+def test_the_queue_trains_measures_and_publishes(after_single, capsys):
+    place = after_single
+    names = ("tiny_single", "cifar32_discrete_s1p00", "tiny_avg_transfer")
+    assert place("queue", *names, "--hours", "0") == 0  # no time at all
+    assert capsys.readouterr().out == "Stopped; the same command goes on.\n"
+    assert not place.zoo.exists()
+    assert place("queue", *names) == 1
+    printed = capsys.readouterr()
+    assert "cifar32_discrete_s1p00: Missing data_batch_1.bin" in printed.err
+    assert "Failed: cifar32_discrete_s1p00." in printed.err  # and the queue went on
+    assert sorted(path.name for path in place.zoo.iterdir()) == ["tiny_avg_transfer", "tiny_single"]
+
+
+def test_the_queue_stops_in_the_middle_of_a_recipe(place, capsys):
+    hours = 4 / 3600  # loading and tracing alone take a good part of it
+    before = time.time()
+    assert place("queue", "tiny_single", "tiny_max", "tiny_avg", "--hours", str(hours)) == 0
+    assert time.time() - before < 60
+    assert capsys.readouterr().out.endswith("Stopped; the same command goes on.\n")
+    assert place("list", "tiny*") == 0
+    assert not capsys.readouterr().out.splitlines()[-1].startswith("3 trained")
+
+
+def test_the_queue_takes_what_is_in_progress_first(place):
+    arguments = _arguments(place)
+    begun = place.folder("cifar32_integrated_s1p00")
+    begun.mkdir(parents=True)
+    (begun / state.PREVIOUS).touch()
+    order = commands._by_priority(arguments)
+    assert order[: 1 + len(commands.FIRST)] == ["cifar32_integrated_s1p00", *commands.FIRST]
+    assert sorted(order) == sorted(RECIPES)
+
+
+def test_the_queue_leaves_out_what_another_process_holds(place, capsys):
+    with state.lock(place.folder("tiny_single")):
+        assert place("queue", "tiny_single") == 0
+    assert "tiny_single: left out. Another process is working on" in capsys.readouterr().out
+
+
+# === mistakes ===
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("run tiny_singel", r"Did you mean 'tiny_single'.*Received: name='tiny_singel'"),
+        ("evaluate fashion_avg_2jt", r"Did you mean 'fashion_avg_2jet'"),
+        ("queue tiny_single nothing_like_it", r"Received: name='nothing_like_it'"),
+        ("run tiny_single --set epochs=0", r"`epochs` must be a positive number.*epochs=0\."),
+        ("run tiny_single --set epochs=-1", r"`epochs` must be a positive number.*epochs=-1\."),
+        ("run tiny_single --set epochs=many", r"`epochs` must be a positive.*epochs='many'"),
+        (
+            "run tiny_single --set batch_size=641",
+            r"`batch_size` must be at most 640, the number of images. Received: batch_size=641\.",
+        ),
+        ("run tiny_single --set batch_size=0", r"`batch_size` must be a positive integer"),
+        ("run tiny_single --set dtype=float8", r"`dtype` must be one of .*'float32'"),
+        ("run tiny_single --set depth=3", r"`--set` must be FIELD=VALUE, one of .*'epochs'"),
+        ("run tiny_single --devices 0", r"`devices` must be a positive integer"),
+        ("run tiny_single --devices 3", r"`devices` must divide the batch of 32 images"),
+        ("sweep nothing", r"`group` must be one of cifar, .*Received: 'nothing'"),
+    ],
+)
+def test_mistakes_are_explained(place, words, message, capsys):
+    assert place(*words.split()) == 1
+    assert re.search(f"^error: .*{message}", capsys.readouterr().err)
+    assert not list(place.runs.rglob("*.npz"))
+
+
+def test_missing_data(place, tmp_path, capsys):
+    assert place("run", "tiny_single", data=tmp_path / "nowhere") == 1
+    assert re.search(r"error: Missing train-images.* in .*/nowhere/.*Put", capsys.readouterr().err)
+
+
+def test_a_seed_is_checked(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["run", "tiny_single", "--seed", "1.5"])
+    assert end.value.code == 2
+    assert "argument --seed: must be a whole number from 0 to 2**32 - 1" in capsys.readouterr().err
+
+
+def test_help_has_examples():
+    done = subprocess.run(
+        [sys.executable, "-m", "training", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Exit codes" in done.stdout
+    for name, lines in EXAMPLES.items():
+        assert lines[0] in done.stdout
+        parts = lines[0].split("   #")[0].split()
+        assert parts[:4] == ["python", "-m", "training", name]
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_help_of_every_command_has_examples(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([name, "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for line in EXAMPLES[name]:
+        assert line in text
+        make_parser().parse_args(shlex.split(line, comments=True)[3:])  # the examples are right

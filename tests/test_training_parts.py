@@ -1,0 +1,316 @@
+"""The parts of training by themselves: plans, batches, steps, what is measured."""
+
+import dataclasses
+import math
+from argparse import Namespace
+
+import keras
+import numpy as np
+import pytest
+from helpers import randomise, small_config
+from training_helpers import write_data_folder
+
+from gdn_keras import build_model
+from gdn_keras.datasets import Arrays, batches, rescaled
+from gdn_keras.layers import ScaleBatchNormalization
+from training import evaluate as evaluation
+from training import runs, state, trainer
+from training.budgets import CPU_SETTINGS, DENSITY, Stage, plan_run, relatives, resumed_plan
+from training.logs import read_log
+from training.recipes import ALL, RECIPES, get, trained
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
+
+
+def tiny_stage(**changes):
+    stage = plan_run(get("tiny_single"), budget="cpu", finished=set()).stages[0]
+    return dataclasses.replace(stage, **changes)
+
+
+def tiny_run(folder, data, *, seed=0, **changes):
+    plan = plan_run(get("tiny_single"), budget="cpu", finished=set())
+    plan = dataclasses.replace(plan, stages=(tiny_stage(**changes),))
+    return trainer.Run(plan, folder, seed=seed, data_dir=data)
+
+
+def train(run):
+    with state.lock(run.folder):
+        assert trainer.train(run)
+
+
+# === plans ===
+
+
+@pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
+def test_the_paper_budget_is_the_recipe(recipe):
+    plan = plan_run(recipe, budget="paper", finished=set(RECIPES))
+    assert plan.warm_start is None
+    (stage,) = plan.stages
+    assert stage.config == recipe.config
+    assert stage.config.sampling_density is None
+    same = ("dataset", "batch_size", "epochs", "learning_rate", "final_learning_rate")
+    same += ("weight_decay", "train_sizes", "sigma_learning_rate", "sigma_weight_decay")
+    for name in (*same, "fixed_last_sigma"):
+        assert getattr(stage, name) == getattr(recipe, name)
+    assert stage.split == recipe.train_split
+    assert (stage.warmup, stage.label_smoothing, stage.limit) == (0, 0, None)
+    used = {"flip": recipe.flip, "colour_jitter": recipe.colour_jitter, "cutout": recipe.cutout}
+    assert stage.augment == tuple(name for name, value in used.items() if value)
+
+
+@pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
+def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
+    plan = plan_run(recipe, budget="cpu", finished=set())
+    last = plan.stages[-1]
+    assert last.config == recipe.config.replace(sampling_density=DENSITY)
+    assert all(stage.limit is None for stage in plan.stages)
+    channels = [len(stage.config.channel_sigmas) for stage in plan.stages]
+    assert channels == ([1] if len(recipe.config.channel_sigmas) == 1 else [1, channels[-1]])
+    assert {stage.dataset for stage in plan.stages} == {recipe.dataset}  # size factor 1, see below
+
+
+def test_only_size_factor_1_is_trained_on(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(trainer, "load_arrays", lambda name, **options: asked.update(options))
+    for recipe in trained():
+        for stage in plan_run(recipe, budget="cpu", finished=set()).stages:
+            if not stage.train_sizes:
+                trainer.load_data(stage)
+                assert asked["split"] in ("train", "train+validation")
+                assert asked.get("size_factor", 1) == 1
+
+
+def test_networks_of_several_channels_begin_at_the_scale_of_the_single_one():
+    first = {
+        name: plan_run(get(name), budget="cpu", finished=set()).stages[0].config.channel_sigmas
+        for name in RECIPES
+        if not get(name).transfer_from
+    }
+    for tag, sigma in (("", 1.0), ("_s0p50", 0.5), ("_s0p71", 2**-0.5)):
+        for family in ("fashion", "cifar"):
+            for pooling in ("single", "max", "avg"):
+                assert first[f"{family}_{pooling}_2jet{tag}"] == (sigma,)
+    assert first["fashion_translated_avg_2jet"] == first["stir_emoji_mid_drop"] == (1.0,)
+
+
+def test_relatives_fit():
+    """Whatever a network may start from has weights of the same shapes and was trained."""
+    assert relatives(get("fashion_max_2jet"))[0] == "fashion_avg_2jet"  # the same channels first
+    assert "fashion_single_2jet" in relatives(get("fashion_translated_avg_2jet"))
+    assert relatives(get("fashion_avg_2jet_s0p50")) == [
+        "fashion_max_2jet_s0p50",
+        "fashion_single_2jet_s0p50",
+    ]
+    for recipe in trained():
+        if len(recipe.config.channel_sigmas) > 1:
+            for other in map(get, relatives(recipe)):
+                assert not other.transfer_from
+                for field in ("widths", "jet_order", "num_classes", "input_channels"):
+                    assert getattr(other.config, field) == getattr(recipe.config, field)
+
+
+def test_every_group_has_settings():
+    assert set(CPU_SETTINGS) >= {recipe.group for recipe in ALL.values() if recipe.epochs}
+
+
+def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monkeypatch, capsys):
+    """Also when the settings of the budget, or the machine, are other ones by now."""
+    arguments = Namespace(runs=tmp_path, zoo=tmp_path, seed=0, budget="cpu", precision="float32")
+    plan = runs.make_plan(get("tiny_avg"), arguments, begun=None)
+    info = trainer.fresh_info(trainer.Run(plan, tmp_path))
+    assert resumed_plan(get("tiny_avg"), info) == plan
+    monkeypatch.setitem(CPU_SETTINGS, "tiny", {"single": {"epochs": 9}, "together": {"epochs": 9}})
+    arguments.precision = "auto"
+    assert runs.make_plan(get("tiny_avg"), arguments, begun=info) == plan
+    assert "the settings have changed; it goes on with those it was" in capsys.readouterr().out
+    for option, value in (("budget", "paper"), ("precision", "mixed_bfloat16")):
+        other = Namespace(**vars(arguments) | {option: value})
+        with pytest.raises(ValueError, match=rf"`--{option}` must be .* was begun"):
+            runs.make_plan(get("tiny_avg"), other, begun=info)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"epochs": 0}, "`epochs` must be a positive number"),
+        ({"epochs": math.inf}, "`epochs` must be a positive number"),
+        ({"batch_size": 2.5}, "`batch_size` must be a positive integer"),
+        ({"learning_rate": 0}, "`learning_rate` must be a positive number"),
+        ({"final_learning_rate": -1}, "`final_learning_rate` must be a number >= 0"),
+        ({"warmup": 1.0}, r"`warmup` must be in \[0, 1\)"),
+        ({"label_smoothing": -0.1}, r"`label_smoothing` must be in \[0, 1\)"),
+        ({"dtype": "float64"}, "`dtype` must be one of"),
+        ({"limit": 0}, "`limit` must be None or a positive integer"),
+    ],
+)
+def test_a_stage_is_checked(change, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_stage(**change)
+
+
+def test_steps_of_a_stage():
+    assert tiny_stage(epochs=2, batch_size=30).steps(100) == 6  # a rest of ten images per epoch
+    assert tiny_stage(epochs=0.5, batch_size=25).steps(100) == 2
+    assert Stage.from_dict(tiny_stage(augment=("flip",)).to_dict()) == tiny_stage(augment=("flip",))
+
+
+# === training ===
+
+
+def test_nothing_is_traced_again(data, tmp_path, monkeypatch):
+    """Layers are called by Python only while a graph is made, however many steps there are."""
+    calls = []
+    original = ScaleBatchNormalization.call
+
+    def call(self, inputs, training=False):
+        calls.append(training)
+        return original(self, inputs, training=training)
+
+    monkeypatch.setattr(ScaleBatchNormalization, "call", call)
+    counts = []
+    for epochs in (1, 4):
+        calls.clear()
+        train(tiny_run(tmp_path / str(epochs), data, epochs=epochs))
+        counts.append(len(calls))
+    assert counts[0] == counts[1]
+
+
+def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
+    """Also from chunk to chunk: `fit` must not begin the data again."""
+    run = tiny_run(tmp_path, data, limit=320, epochs=9, warmup=0.2)
+    train(run)
+    stage = run.plan.stages[0]
+    arrays = trainer.load_data(stage, data_dir=data)
+    steps = stage.steps(len(arrays))
+    assert steps == 4 * trainer.CHUNK + 10
+    model = trainer.build_stage_model(stage, seed=0)
+    trainer.compile_model(model, stage, steps)
+    source = batches.training_batches(arrays, batch_size=32, seed=0, augment=("flip",))
+    for _ in range(steps):
+        model.train_on_batch(*next(source))
+    finished = build_model(get("tiny_single").config)
+    finished.load_weights(tmp_path / state.WEIGHTS)
+    for one, other in zip(finished.weights, model.weights, strict=False):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_seeds_differ(data, tmp_path):
+    ends = []
+    for seed in (0, 1):
+        train(tiny_run(tmp_path / str(seed), data, seed=seed, limit=32, epochs=1))
+        ends.append((tmp_path / str(seed) / state.WEIGHTS).read_bytes())
+    assert ends[0] != ends[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label_smoothing": 0.1},
+        {"dtype": "mixed_bfloat16"},
+        {"dtype": "mixed_float16"},
+    ],
+    ids=str,
+)
+def test_options_train(data, tmp_path, changes):
+    train(tiny_run(tmp_path, data, **changes))
+    rows = [float(row["loss"]) for row in read_log(tmp_path)]
+    assert rows[-1] < rows[0]
+
+
+def test_label_smoothing_is_what_it_says():
+    stage = tiny_stage(label_smoothing=0.2)
+    model = trainer.build_stage_model(stage, seed=0)
+    trainer.compile_model(model, stage, 1)
+    labels = np.array([3, 0])
+    logits = np.random.default_rng(0).normal(size=(2, 10)).astype("float32")
+    log_shares = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    targets = 0.8 * np.eye(10)[labels] + 0.02
+    loss = model.compute_loss(y=labels, y_pred=keras.ops.convert_to_tensor(logits))
+    assert float(loss) == pytest.approx(-(targets * log_shares).sum(axis=1).mean(), rel=1e-5)
+
+
+@pytest.mark.heavy
+def test_learned_scales_are_part_of_the_state(data, tmp_path):
+    """A network with learned scales, whose last one is kept, stopped and resumed at every step."""
+    config = get("tiny_single").config.replace(
+        learned_sigmas=True, method="sampled_derivative", sigma_range=(0.5, 3.0)
+    )
+    changes = {"config": config, "limit": 64, "epochs": 1, "sigma_learning_rate": 0.01}
+    changes |= {"sigma_weight_decay": 0.025, "fixed_last_sigma": True}
+    run = tiny_run(tmp_path / "whole", data, **changes)
+    recipe = dataclasses.replace(run.plan.recipe, config=config)
+    plan = dataclasses.replace(run.plan, recipe=recipe)
+    train(dataclasses.replace(run, plan=plan))
+    pieces = trainer.Run(plan, tmp_path / "pieces", data_dir=data)
+    with state.lock(pieces.folder):
+        for _ in range(2):
+            done = trainer.train(pieces, saved=state.load(pieces.folder), stop=lambda: True)
+    assert done
+    weights = [(tmp_path / name / state.WEIGHTS).read_bytes() for name in ("whole", "pieces")]
+    assert weights[0] == weights[1]
+    model = build_model(config)
+    model.load_weights(tmp_path / "whole" / state.WEIGHTS)
+    ratios = [float(model.get_layer(f"jet_{k}").ratio) for k in (1, 2, 3)]
+    assert ratios[0] != 1 and ratios[1] != 1.5 and ratios[2] == 2.25
+
+
+def test_a_subset_of_stir_has_all_classes(data):
+    stage = plan_run(get("tiny_stir"), budget="cpu", finished=set()).stages[0]
+    stage = dataclasses.replace(stage, limit=100)
+    arrays = trainer.load_data(stage, data_dir=data)
+    assert len(arrays) == 100
+    assert len(np.unique(arrays.labels)) > 30
+    assert set(np.unique(arrays.object_sizes)) == set(range(33, 49))
+
+
+# === what is measured ===
+
+
+@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
+def test_the_measured_network_is_the_network(pooling):
+    config = small_config(input_channels=1, scale_pooling=pooling, input_size=(12, 12))
+    model = randomise(build_model(config))
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (130, 12, 12, 1), dtype=np.uint8)
+    logits = model.predict(images.astype("float32"), verbose=0)
+    labels = np.where(rng.random(130) < 0.5, logits.argmax(axis=1), 0)
+    arrays = Arrays(images, labels, ("a", "b", "c"))
+    result = evaluation.measure(model.scale_logits_model(), arrays, pooling=pooling)
+    expected = logits.argmax(axis=1)
+    assert (result.images, result.correct) == (130, int((expected == labels).sum()))
+    for true in range(3):
+        for predicted in range(3):
+            count = int(((labels == true) & (expected == predicted)).sum())
+            assert result.confusion[true][predicted] == count
+    shares = result.correct / 130 * np.array(result.histograms["correct"])
+    shares += (1 - result.correct / 130) * np.array(result.histograms["wrong"])
+    np.testing.assert_allclose(shares, result.histograms["all"], atol=1e-5)
+
+
+def test_calibration_error_by_hand():
+    """Ten images at confidence 0.8, seven right; ten at 0.6, all right: (0.1 + 0.4) / 2."""
+    probabilities = np.repeat([[0.8, 0.2], [0.6, 0.4]], 10, axis=0)
+    labels = np.array([0] * 7 + [1] * 3 + [0] * 10)
+    assert evaluation.calibration_error(probabilities, labels) == pytest.approx(0.25)
+
+
+def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
+    recipe, model = get("tiny_single"), build_model(get("tiny_single").config)
+    measured = []
+    original = evaluation.measure
+    monkeypatch.setattr(
+        evaluation, "measure", lambda *a, **k: measured.append(1) or original(*a, **k)
+    )
+    stop = lambda: len(measured) == 3  # noqa: E731
+    assert evaluation.evaluate(model, recipe, tmp_path, data_dir=data, stop=stop) is None
+    assert list(evaluation._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
+    with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
+        evaluation.read_results(recipe, tmp_path)
+    assert evaluation.read_results(recipe, tmp_path, exact=True) is None
+    results = evaluation.evaluate(model, recipe, tmp_path, data_dir=data)
+    assert len(measured) == 3 + 7
+    assert evaluation.read_results(recipe, tmp_path) == results
+    assert len(results) == len(rescaled.SIZE_FACTORS)
