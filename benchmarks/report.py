@@ -1,0 +1,72 @@
+"""Where results go: a table on the screen, one JSON line per run in results.jsonl."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.timing import THREADS
+
+RESULTS = Path(__file__).parent / "results.jsonl"
+PACKAGES = ("gdn-keras", "keras", "tensorflow", "torch", "numpy")
+
+
+def machine() -> dict:
+    """What a measured time depends on."""
+    return {
+        "cpu": _cpu_field("model name") or platform.processor() or platform.machine(),
+        "cpu_family_model": [_cpu_field("cpu family"), _cpu_field("model")],
+        "cores": os.cpu_count(),
+        "threads": THREADS,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+    }
+
+
+def has_bfloat16() -> bool:
+    """Whether the CPU multiplies bfloat16 numbers itself; if not, they are slower."""
+    return "avx512_bf16" in (_cpu_field("flags") or "").split()
+
+
+def record(benchmark: str, result: dict) -> None:
+    """Append one line to results.jsonl."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    line = {"benchmark": benchmark, "time": now, "machine": machine(), **result}
+    with open(RESULTS, "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence]) -> None:
+    """A Markdown table; numbers to the right, three digits."""
+    rows = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    print("| " + " | ".join(h.ljust(w) for h, w in zip(header, widths, strict=True)) + " |")
+    print("|" + "|".join("-" * (w + 1) + ":" for w in widths) + "|")
+    for row in rows:
+        print("| " + " | ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) + " |")
+
+
+def _cell(value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _cpu_field(name: str) -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    fields = (line.partition(":") for line in lines)
+    return next((value.strip() for key, _, value in fields if key.strip() == name), None)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
