@@ -185,11 +185,12 @@ class JetLayer(keras.layers.Layer):
 
     def _convolution(self, plan):
         """The 3x3 kernel sum_d C_d sigma**|d| factor_d mask_d."""
-        masks = jet_masks(2, self.zero_order).astype("float32")
+        masks = jet_masks(2, self.zero_order).astype("float32").reshape(len(self._terms), 9)
         sigma = self._factor(plan.sigma) / plan.rows.output.spacing
         powers = ops.stack([ops.convert_to_tensor(sigma**t.order, "float32") for t in self._terms])
-        scaled = ops.convert_to_tensor(masks) * ops.reshape(powers, (-1, 1, 1))
-        kernel = ops.einsum("dyx,dio->yxio", scaled, self.kernel)
+        scaled = ops.convert_to_tensor(masks.T) * powers
+        kernel = ops.matmul(scaled, ops.reshape(self.kernel, (len(self._terms), -1)))
+        kernel = ops.reshape(kernel, (3, 3, *self.kernel.shape[1:]))
         return ops.cast(kernel, self.compute_dtype)
 
     def _stacked(self, image, rows, columns):

@@ -29,7 +29,9 @@ from gdn_keras.scale_space.kernels import HYBRID_METHODS, derivative_kernel, tru
 
 PADDINGS = ("zero", "reflect", "edge")
 SELECTIONS = ("centre", "max")
-BLOCK_ROWS = 48  # of large smoothing matrices; benchmarks/smoothing.py compares
+# large smoothing matrices are cut into blocks; benchmarks/smoothing.py compares
+BLOCK_ROWS = 48
+WORTH_BLOCKS = 0.7  # largest share of the products that blocks may leave
 
 
 @dataclass(frozen=True)
@@ -290,14 +292,19 @@ def apply_blocks(matrix: np.ndarray) -> list[tuple[slice, slice]]:
     the columns they touch do less; each is one matrix product of its own, so they must be worth it.
     """
     rows, columns = matrix.shape
-    whole = [(slice(0, rows), slice(0, columns))]
-    if rows < 2 * BLOCK_ROWS:
-        return whole
+    blocks = row_blocks(matrix, BLOCK_ROWS)
+    work = sum((b.stop - b.start) * (c.stop - c.start) for b, c in blocks)
+    if rows < 2 * BLOCK_ROWS or work >= WORTH_BLOCKS * rows * columns:
+        return [(slice(0, rows), slice(0, columns))]
+    return blocks
+
+
+def row_blocks(matrix: np.ndarray, block_rows: int) -> list[tuple[slice, slice]]:
+    """Every `block_rows` rows, with the columns that they touch."""
     touched = matrix != 0
     blocks = []
-    for first in range(0, rows, BLOCK_ROWS):
-        block = slice(first, min(first + BLOCK_ROWS, rows))
+    for first in range(0, len(matrix), block_rows):
+        block = slice(first, min(first + block_rows, len(matrix)))
         used = np.flatnonzero(touched[block].any(axis=0))
         blocks.append((block, slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)))
-    work = sum((b.stop - b.start) * (c.stop - c.start) for b, c in blocks)
-    return blocks if work < 0.7 * rows * columns else whole
+    return blocks
