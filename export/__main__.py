@@ -1,4 +1,4 @@
-"""Export networks of the zoo: python -m export onnx | saved-model NAME.
+"""Export networks of the zoo: python -m export onnx | saved-model | litert NAME.
 
 Every export is run and compared with Keras first; one that deviates leaves no file behind.
 Exit codes: 0 done, 1 it could not be done (the reason is on stderr), 2 wrong usage.
@@ -47,6 +47,12 @@ def _saved_model(args) -> None:
     write_saved_model(_load(args), _target(args, "saved_model"), info=zoo.info(args.name))
 
 
+def _litert(args) -> None:
+    from export.files import write_litert
+
+    write_litert(_load(args), _target(args, "model.tflite"), info=zoo.info(args.name))
+
+
 def _load(args):
     changes = {}
     if args.size:
@@ -87,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--uint8", action="store_true", help="input uint8 instead of float32")
     add("saved-model", _saved_model, "write a TensorFlow SavedModel")
+    add("litert", _litert, "write a LiteRT (TensorFlow Lite) file")
     return parser
 
 

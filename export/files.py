@@ -69,19 +69,9 @@ def write_saved_model(model: GaussDerNet, path: Path, *, info: ModelInfo) -> flo
     """Write a SavedModel with one signature, `image` to `logits`; needs no gdn_keras to load."""
     import tensorflow as tf
 
-    folded = fold(model)
-    config = model.config
-    module = tf.Module()
-    module.weights = [weight.value for weight in folded.weights]  # each variable once
-    shape = [None, *config.input_size, config.input_channels]
-
-    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32, name="image")])
-    def serve(image):
-        return {"logits": folded(image, training=False)}
-
-    module.serve = serve
+    module = _tensorflow_module(model)
     with _kept_if_good(path) as new:
-        tf.saved_model.save(module, str(new), signatures={"serving_default": serve})
+        tf.saved_model.save(module, str(new), signatures={"serving_default": module.serve})
         loaded = tf.saved_model.load(str(new)).signatures["serving_default"]
 
         def run(images: np.ndarray) -> dict[str, np.ndarray]:
@@ -90,3 +80,37 @@ def write_saved_model(model: GaussDerNet, path: Path, *, info: ModelInfo) -> flo
         worst = verify.compare(model, run, dataset=info.dataset)
     print(f"{path}: max deviation from Keras {worst:.1e}")
     return worst
+
+
+def write_litert(model: GaussDerNet, path: Path, *, info: ModelInfo) -> float:
+    """Write a LiteRT (TensorFlow Lite) file with one signature, `image` to `logits`."""
+    import tensorflow as tf
+    from ai_edge_litert.interpreter import Interpreter
+
+    module = _tensorflow_module(model)
+    function = module.serve.get_concrete_function()
+    content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
+    with _kept_if_good(path) as new:
+        new.write_bytes(content)
+        runner = Interpreter(model_path=str(new)).get_signature_runner("serving_default")
+        worst = verify.compare(model, lambda images: runner(image=images), dataset=info.dataset)
+    print(f"{path}: {len(content):,} bytes, max deviation from Keras {worst:.1e}")
+    return worst
+
+
+def _tensorflow_module(model: GaussDerNet):
+    """The folded network as a `tf.Module` that holds each variable once; `serve` runs it."""
+    import tensorflow as tf
+
+    folded = fold(model)
+    config = model.config
+    shape = [None, *config.input_size, config.input_channels]
+    module = tf.Module()
+    module.weights = [weight.value for weight in folded.weights]
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32, name="image")])
+    def serve(image):
+        return {"logits": folded(image, training=False)}
+
+    module.serve = serve
+    return module

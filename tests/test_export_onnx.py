@@ -160,3 +160,16 @@ np.save({str(tmp_path / "logits.npy")!r}, logits)
     variables = tmp_path / "saved" / "variables" / "variables.data-00000-of-00001"
     weights = sum(4 * int(np.prod(weight.shape)) for weight in model.weights)
     assert variables.stat().st_size < 1.5 * weights + 4096  # stored once
+
+
+def test_litert_in_the_interpreter(folder, tmp_path):
+    from ai_edge_litert.interpreter import Interpreter
+
+    target = tmp_path / "net.tflite"
+    assert main(["litert", str(folder.path), "-o", str(target)]) == 0
+    runner = Interpreter(model_path=str(target)).get_signature_runner()
+    model = randomise(build_model(folder.config))
+    images = random_images(folder.config, batch=3)
+    np.testing.assert_allclose(
+        runner(image=images)["logits"], keras_logits(model, images), atol=1e-4
+    )
