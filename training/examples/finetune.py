@@ -4,8 +4,9 @@
 
 NAME is a network of the zoo or a zoo folder; default: the first one there is. It learns new
 classes (36 symbols for networks of grey images, 8 traffic signs for those of colour images) from
-the package's images of one object size, 40 pixels. It is then tested on objects that are 24, 40 and
-56 pixels large, which is 0.6, 1 and 1.4 times the size it was fine-tuned on.
+the package's images of one object size, 40 pixels. It is then tested on objects of 24 and 56
+pixels, 0.6 and 1.4 times that size, which it has not seen (and on those of 40 pixels, which it has).
+A network of several scale channels should know them again; one of a single channel should not.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("the zoo has no trained network yet; give a zoo folder as NAME")
     keras.utils.set_random_seed(0)
     result = finetune(name, epochs=arguments.epochs)
-    print(f"{name}, fine-tuned on objects of {TRAINED_SIZE} pixels")
+    print(f"{name}, fine-tuned on the images with objects of {TRAINED_SIZE} pixels")
     print("object size   size factor   before    after")
     for size, (before, after) in result.items():
         print(f"{size:8} px {size / TRAINED_SIZE:13.1f} {before:8.1%} {after:8.1%}")
