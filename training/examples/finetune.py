@@ -5,7 +5,7 @@
 NAME is a network of the zoo or a zoo folder; default: the first one there is. It learns new
 classes (36 symbols for networks of grey images, 8 traffic signs for those of colour images) from
 the package's images of one object size, 40 pixels. It is then tested on objects of 24 and 56
-pixels, 0.6 and 1.4 times that size, which it has not seen (and on those of 40 pixels, which it has).
+pixels, 0.6 and 1.4 times that size, which it has not seen, and of 40 pixels, which it has.
 A network of several scale channels should know them again; one of a single channel should not.
 """
 
