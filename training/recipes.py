@@ -15,33 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets.raw import CIFAR_CLASSES, FASHION_CLASSES
 
 TRAIN_SIZES = {"small": (17, 32), "mid": (33, 48), "large": (49, 64)}  # STIR: first, last in pixels
-
-FASHION_CLASSES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
-)
-CIFAR_CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
