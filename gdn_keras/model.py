@@ -221,7 +221,7 @@ def copy_weights(source: keras.Model, target: keras.Model) -> None:
             )
         pairs += zip(new, old, strict=True)
     for new, old in pairs:
-        new.assign(old)
+        new.assign(keras.ops.copy(old))  # JAX would share the buffer, and training gives it away
 
 
 def layer_weights(layer: keras.layers.Layer) -> list:
@@ -253,7 +253,7 @@ def fold(model: GaussDerNet) -> GaussDerNet:
         target.kernel.assign(kernel.astype("float32"))
         target.bias.assign(bias.astype("float32"))
         if source.ratio is not False:
-            target.ratio.assign(source.ratio)
+            target.ratio.assign(keras.ops.copy(source.ratio))
     return folded
 
 

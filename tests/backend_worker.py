@@ -36,12 +36,24 @@ def run_variants(model, images):
     return {"coarse": coarse(images), "half": half(images)}
 
 
+def run_large(model, images):
+    """Large enough for sliding kernels instead of matrices, with the gradient for the image."""
+    wide = np.pad(images, ((0, 0), (0, 0), (60, 60), (0, 0)))
+    model = adapt(model, input_size=wide.shape[1:3], spatial_selection="max")
+    results = {"large": model(wide)}
+    model.compile("sgd", loss="mse")
+    model.fit(wide, np.zeros(results["large"].shape), epochs=1, verbose=0)
+    return results | {f"large/{weight.path}": weight for weight in model.weights}
+
+
 def main(folder):
     data = np.load(folder / "data.npz")
     results = {}
     for path in sorted(folder.glob("*.keras")):
         model = keras.models.load_model(path)
         outputs = run_variants(model, data["images"]) if path.stem == "learned" else {}
+        if path.stem in ("two_jet", "three_jet"):
+            outputs |= run_large(model, data["images"])
         outputs |= run(model, data["images"], data["labels"])
         results |= {f"{path.stem}/{name}": to_numpy(x) for name, x in outputs.items()}
     np.savez(folder / f"{keras.backend.backend()}.npz", **results)

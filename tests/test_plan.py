@@ -15,10 +15,11 @@ from gdn_keras.scale_space import (
     smoothing_matrix,
 )
 from gdn_keras.scale_space.plan import (
-    BLOCK_ROWS,
+    CONVOLVE_FROM,
     Axis,
+    Correlation,
     Grid,
-    apply_blocks,
+    axis_kernel,
     kernel_radius,
     offset_of,
     placement,
@@ -230,32 +231,30 @@ def test_matrix_is_made_once_and_read_only():
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("sigma, size", [(1.0, 20), (1.0, 96), (2.0, 150), (3.0, 301), (40.0, 200)])
-def test_blocks_give_the_whole_product(sigma, size, padding):
-    axis = Axis(Grid(size), Grid(size), Grid(size), 1)
-    matrix = smoothing_matrix(axis, sigma, Smoothing(padding=padding))
-    signal = np.random.default_rng(1).normal(size=size)
-    blocks = apply_blocks(matrix)
-    product = np.concatenate([matrix[rows, columns] @ signal[columns] for rows, columns in blocks])
-    np.testing.assert_allclose(product, matrix @ signal, rtol=0, atol=1e-12)
+@pytest.mark.parametrize(
+    "size, window, ring", [(20, 20, 1), (100, 61, 0), (9, 9, 2), (150, 150, 1)]
+)
+def test_sliding_is_the_product_with_the_matrix(size, window, ring, padding):
+    sigma = 2.0
+    count = window if window == size else window - 2 * kernel_radius(sigma, Smoothing())
+    axis = Axis(Grid(size), Grid(window), Grid(count), ring)
+    correlation = Correlation(axis, axis_kernel(axis, sigma, Smoothing()), padding)
+    signal = np.random.default_rng(1).normal(size=window)
+    passed = np.append(signal, 0.0)[correlation.samples]
+    slid = np.correlate(passed, correlation.kernel)
+    np.testing.assert_allclose(slid, correlation.matrix @ signal, rtol=0, atol=1e-12)
 
 
-def test_blocks_are_used_where_they_do_less():
-    def blocks(size, sigma):
-        grid = Grid(size)
-        return apply_blocks(smoothing_matrix(Axis(grid, grid, grid, 1), sigma, Smoothing()))
+def test_kernels_slide_where_it_is_cheaper():
+    def slides(size, sigma, spacing=1):
+        axis = Axis(Grid(size), Grid(size), Grid(2 * (size // spacing // 2) + 1, spacing), 1)
+        return Correlation(axis, axis_kernel(axis, sigma, Smoothing()), "zero").slides
 
-    assert len(blocks(BLOCK_ROWS, 1.0)) == 1
-    assert len(blocks(300, 1.0)) > 4
-    assert len(blocks(200, 60.0)) == 1  # no narrow band
-
-
-def test_rows_that_only_see_padding_have_a_block():
-    matrix = np.zeros((4 * BLOCK_ROWS, 300))
-    matrix[: 2 * BLOCK_ROWS] = np.eye(2 * BLOCK_ROWS, 300)
-    signal = np.arange(300.0)
-    parts = [matrix[rows, columns] @ signal[columns] for rows, columns in apply_blocks(matrix)]
-    np.testing.assert_array_equal(np.concatenate(parts), matrix @ signal)
+    assert not slides(CONVOLVE_FROM - 1, 1.0)
+    assert slides(CONVOLVE_FROM + 1, 1.0)
+    assert slides(301, 4.0)
+    assert not slides(301, 60.0)  # the kernel is as wide as the image
+    assert not slides(301, 1.0, spacing=2)  # half of the work would be thrown away
 
 
 @pytest.mark.parametrize("padding", PADDINGS)

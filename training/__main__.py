@@ -26,6 +26,7 @@ EXAMPLES = {
     "evaluate": (
         "python -m training evaluate fashion_avg_2jet --exact",
         "python -m training evaluate fashion_avg_2jet --holdout --set epochs=2   # of a trial",
+        "python -m training evaluate fashion_avg_2jet --holdout --limit 1000     # a quick look",
     ),
     "publish": ("python -m training publish fashion_avg_2jet",),
     "sweep": (
@@ -87,6 +88,9 @@ def make_parser() -> argparse.ArgumentParser:
     evaluate = add("evaluate", "accuracy at all sizes on the full test set")
     evaluate.add_argument("name")
     evaluate.add_argument("--exact", action="store_true", help="also on every pixel")
+    evaluate.add_argument(
+        "--limit", type=int, default=None, metavar="N", help="only N images; with --holdout"
+    )
     _place_options(evaluate)
     _trial_options(evaluate)
 

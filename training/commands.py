@@ -132,6 +132,11 @@ def evaluate(arguments) -> int:
             "A trial is measured on the validation split, never on the test set: it must have been "
             f"run with --holdout. Received: --set {' '.join(arguments.set)} without it."
         )
+    if arguments.limit is not None and not (arguments.holdout and arguments.limit > 0):
+        raise ValueError(
+            "The test set is measured whole; `--limit` must be a positive number and needs "
+            f"--holdout. Received: --limit {arguments.limit}."
+        )
     with Stopping() as stop:
         for exact in (False, True)[: 2 if arguments.exact else 1]:
             results = _evaluate(recipe, arguments, exact=exact, stop=stop)
@@ -156,6 +161,7 @@ def _evaluate(recipe: Recipe, arguments, *, exact: bool, stop: Stopping):
             folder,
             exact=exact,
             split="validation" if getattr(arguments, "holdout", False) else "test",
+            limit=getattr(arguments, "limit", None),
             data_dir=arguments.data and Path(arguments.data),
             stop=stop,
         )

@@ -63,14 +63,17 @@ def evaluate(
     *,
     exact: bool = False,
     split: str = "test",
+    limit: int | None = None,
     data_dir: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, SizeResult] | None:
     """Results per size, kept in the run's folder; sizes already there are not measured again.
 
+    `limit` takes so many images, spread over the split, for a quick look: a file of its own.
+
     None if `stop()` said so before all sizes were done. Call it under the run's lock.
     """
-    file = _file(folder, exact=exact, split=split)
+    file = _file(folder, exact=exact, split=split if limit is None else f"{split}{limit}")
     done = _read(file)
     missing = [key for key in test_sizes(recipe) if key not in done]
     if missing:
@@ -78,6 +81,8 @@ def evaluate(
         network = network.scale_logits_model()
         for key, data in test_sets(recipe, missing, split=split, data_dir=data_dir):
             label = f"{recipe.name} {'exact ' if exact else ''}{key}"
+            if limit is not None and limit < len(data):
+                data = data.select(np.linspace(0, len(data) - 1, limit).round().astype(int))
             pooling = model.config.scale_pooling
             result = measure(network, data, pooling=pooling, label=label, stop=stop)
             if result is None:

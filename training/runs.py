@@ -14,6 +14,7 @@ from training.recipes import ALL, Recipe, get
 from training.state import RECORD, WEIGHTS
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+SAMPLING = ("channel_sigmas", "sampling_density")  # of a network's config, what a trial may change
 
 
 def chosen_recipe(arguments) -> Recipe:
@@ -133,12 +134,16 @@ def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
         return plan
     if not plan.stages:
         raise ValueError(f"`--set` changes training, and {recipe.name} is derived without any.")
-    last = dataclasses.replace(plan.stages[-1], **_parsed(changes))
+    parsed = _parsed(changes)
+    sampling = {name: parsed.pop(name) for name in SAMPLING if name in parsed}
+    last = plan.stages[-1]
+    last = dataclasses.replace(last, config=last.config.replace(**sampling), **parsed)
     return dataclasses.replace(plan, stages=(*plan.stages[:-1], last))
 
 
 def _parsed(changes: list[str]) -> dict[str, Any]:
-    names = sorted({field.name for field in dataclasses.fields(Stage)} - {"name", "config"})
+    own = {field.name for field in dataclasses.fields(Stage)} - {"name", "config"}
+    names = sorted(own | set(SAMPLING))
     parsed = {}
     for change in changes:
         name, _, text = change.partition("=")

@@ -1,5 +1,7 @@
 """The jet layer: a learned linear combination of scale-normalised Gaussian derivatives."""
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import keras
@@ -13,15 +15,15 @@ from gdn_keras.scale_space import (
     JetTerm,
     LayerPlan,
     Smoothing,
+    difference_kernel,
     difference_mask,
     jet_masks,
     jet_terms,
     plan_channel,
-    smoothing_matrix,
 )
 from gdn_keras.scale_space._checks import check_integer
 from gdn_keras.scale_space.plan import (
-    apply_blocks,
+    Correlation,
     axis_kernel,
     kernel_radius,
     offset_of,
@@ -174,10 +176,10 @@ class JetLayer(keras.layers.Layer):
         image = _centre_crop(image, plan)
         if image.shape[0] == 0:  # TensorFlow gives an empty convolution the shape of its input
             return ops.zeros((0, *plan.output_size, self.filters), self.compute_dtype)
-        rows = self._matrices(plan.rows, plan.sigma)
-        columns = self._matrices(plan.columns, plan.sigma)
+        rows = self._operators(plan.rows, plan.sigma)
+        columns = self._operators(plan.columns, plan.sigma)
         if self._fused:
-            smoothed = smooth(image, rows[0], columns[0])
+            smoothed = apply_columns(apply_rows(image, rows[0]), columns[0])
             response = ops.conv(smoothed, self._convolution(plan), padding="valid")
         else:
             response = self._stacked(image, rows, columns)
@@ -203,24 +205,25 @@ class JetLayer(keras.layers.Layer):
         stack = ops.concatenate(stack, axis=-1)
         return ops.matmul(stack, ops.cast(kernel, self.compute_dtype))
 
-    def _matrices(self, axis, sigma):
-        """Matrices of order 0 … jet_order along one axis, normalised; only order 0 if fused."""
-        if self._fused:
-            return [self._smoothing_matrix(axis, sigma)]
-        orders = range(self.jet_order + 1)
+    def _operators(self, axis, sigma):
+        """Order 0 … jet_order along one axis, normalised; only order 0 if fused.
+
+        `Correlation`s, or, if the scale is learned, matrices that depend on it.
+        """
+        highest = 0 if self._fused else self.jet_order
+        if self.learned_ratio is None:
+            return _correlations(axis, sigma, self._smoothing, highest)
+        orders = range(highest + 1)
         if self.method in HYBRID_METHODS:
-            spacing = axis.output.spacing
-            plain = [_difference(self._smoothing_matrix(axis, sigma), axis, k) for k in orders]
+            matrix, spacing = self._learned_matrix(axis, sigma, 0), axis.output.spacing
+            plain = [_difference(matrix, axis, k) for k in orders] if highest else [matrix]
         else:
             spacing = axis.domain.spacing
-            plain = [self._smoothing_matrix(axis, sigma, k) for k in orders]
+            plain = [self._learned_matrix(axis, sigma, k) for k in orders]
         sigma = self._factor(sigma) / spacing
         return [matrix * sigma**k for k, matrix in enumerate(plain)]
 
-    def _smoothing_matrix(self, axis, sigma, order=0):
-        """A numpy array, or a tensor if it depends on a learned scale."""
-        if self.learned_ratio is None:
-            return smoothing_matrix(axis, sigma, self._smoothing, order)
+    def _learned_matrix(self, axis, sigma, order):
         weights = self._learned_kernel(axis, sigma, order)
         places = placement(axis, weights.shape[0], self.padding)
         return ops.tensordot(weights, ops.convert_to_tensor(places), axes=1)
@@ -346,33 +349,63 @@ def ring_of(method: str, jet_order: int) -> int:
     return 0 if method not in HYBRID_METHODS else jet_order - 1
 
 
-def smooth(image, rows, columns):
-    """rows @ image @ columns^T, for every image of the batch and every channel."""
-    return apply_columns(apply_rows(image, rows), columns)
+@lru_cache(maxsize=4096)
+def _correlations(axis, sigma, smoothing, highest):
+    """Smoothing, or with `highest` above 0 the normalised derivatives up to that order."""
+    orders = range(highest + 1)
+    if smoothing.method in HYBRID_METHODS:
+        spacing, step = axis.output.spacing, axis.output.spacing // axis.domain.spacing
+        kernel = axis_kernel(axis, sigma, smoothing)
+        kernels = [difference_kernel(kernel, k, step=step) for k in orders]
+        axis = replace(axis, ring=0) if highest else axis  # the differences are in the kernels
+    else:
+        spacing = axis.domain.spacing
+        kernels = [axis_kernel(axis, sigma, smoothing, k) for k in orders]
+    return tuple(
+        Correlation(axis, kernel * (sigma / spacing) ** k, smoothing.padding)
+        for k, kernel in enumerate(kernels)
+    )
 
 
-def apply_rows(image, matrix):
+def apply_rows(image, operator):
+    """Along the rows: `operator` is a `Correlation` or a matrix."""
+    if isinstance(operator, Correlation) and operator.slides:
+        return _slide(image, operator, dimension=1)
     _, height, width, channels = image.shape
     flat = ops.reshape(image, (-1, height, width * channels))
-    return ops.reshape(_product(matrix, flat), (-1, matrix.shape[0], width, channels))
+    product = _product(operator, flat)
+    return ops.reshape(product, (-1, product.shape[1], width, channels))
 
 
-def apply_columns(image, matrix):
+def apply_columns(image, operator):
+    if isinstance(operator, Correlation) and operator.slides:
+        return _slide(image, operator, dimension=2)
     _, height, width, channels = image.shape
-    flat = ops.reshape(image, (-1, width, channels))
-    return ops.reshape(_product(matrix, flat), (-1, height, matrix.shape[0], channels))
+    product = _product(operator, ops.reshape(image, (-1, width, channels)))
+    return ops.reshape(product, (-1, height, product.shape[1], channels))
 
 
-def _product(matrix, tensor):
-    """matrix @ tensor; in blocks along the band if the matrix is large and mostly zero."""
-    if not isinstance(matrix, np.ndarray):
-        return ops.matmul(ops.cast(matrix, tensor.dtype), tensor)
-    parts = []
-    for rows, columns in apply_blocks(matrix):
-        block = ops.convert_to_tensor(matrix[rows, columns].astype("float32"))
-        part = tensor if columns == slice(0, matrix.shape[1]) else tensor[:, columns]
-        parts.append(ops.matmul(ops.cast(block, tensor.dtype), part))
-    return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=1)
+def _product(operator, tensor):
+    if isinstance(operator, Correlation):
+        operator = ops.convert_to_tensor(operator.matrix.astype("float32"))
+    return ops.matmul(ops.cast(operator, tensor.dtype), tensor)
+
+
+def _slide(image, correlation, *, dimension):
+    """The correlation as a depthwise convolution of the padded image."""
+    samples = correlation.samples
+    inside = np.flatnonzero(samples >= 0)
+    image = ops.take(image, samples[inside], axis=dimension)
+    zeros = [(0, 0)] * 4
+    zeros[dimension] = (int(inside[0]), len(samples) - int(inside[-1]) - 1)
+    if any(zeros[dimension]):
+        image = ops.pad(image, zeros)
+    shape = [1, 1, 1, 1]
+    shape[dimension - 1] = len(correlation.kernel)
+    kernel = correlation.kernel.astype("float32").reshape(shape)
+    kernel = np.tile(kernel, (1, 1, image.shape[-1], 1))
+    kernel = ops.cast(ops.convert_to_tensor(kernel), image.dtype)
+    return ops.depthwise_conv(image, kernel, padding="valid", data_format="channels_last")
 
 
 def _difference(matrix, axis, order):

@@ -1,6 +1,7 @@
 """The mathematics of Gaussian derivative networks: numpy and scipy only."""
 
 from gdn_keras.scale_space.differences import JetTerm as JetTerm
+from gdn_keras.scale_space.differences import difference_kernel as difference_kernel
 from gdn_keras.scale_space.differences import difference_mask as difference_mask
 from gdn_keras.scale_space.differences import directional_weights as directional_weights
 from gdn_keras.scale_space.differences import jet_masks as jet_masks

@@ -41,6 +41,14 @@ def difference_mask(order: int) -> np.ndarray:
     return np.array(_MASKS[order])
 
 
+def difference_kernel(kernel: np.ndarray, order: int, *, step: int = 1) -> np.ndarray:
+    """The central difference, `step` samples wide, of what `kernel` gives, as one kernel."""
+    mask = difference_mask(order)
+    wide = np.zeros(step * (len(mask) - 1) + 1)
+    wide[::step] = mask
+    return np.convolve(kernel, wide)
+
+
 def jet_terms(order: int, zero_order: bool = False) -> tuple[JetTerm, ...]:
     """Terms of the 1-, 2- or 3-jet: x, y | xx, xy, yy | xxx, xxy, xyy, yyy.
 

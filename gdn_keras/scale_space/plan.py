@@ -14,14 +14,15 @@ Three reductions (each can be told from the plan alone):
   sigma / s >= density. Coarse grids always contain the centre. Approximate; `density=None` keeps
   every pixel.
 * Smoothing, padding, cropping and subsampling along one axis are one small matrix A, so a layer's
-  smoothing is A_rows x A_columns^T, whatever the padding.
+  smoothing is A_rows x A_columns^T, whatever the padding. On large images, where A is a narrow
+  band, the kernel is slid along the samples instead: see `Correlation`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -29,9 +30,9 @@ from gdn_keras.scale_space.kernels import HYBRID_METHODS, derivative_kernel, tru
 
 PADDINGS = ("zero", "reflect", "edge")
 SELECTIONS = ("centre", "max")
-# large smoothing matrices are cut into blocks; benchmarks/smoothing.py compares
-BLOCK_ROWS = 48
-WORTH_BLOCKS = 0.7  # largest share of the products that blocks may leave
+# a row of a matrix against a kernel slid along the samples: benchmarks/smoothing.py compares
+CONVOLVE_FROM = 96  # samples; below, one matrix product is as fast or faster
+TAPS_WORTH = 2.0  # a weight of a sliding kernel takes as long as so many in a matrix
 
 
 @dataclass(frozen=True)
@@ -245,10 +246,40 @@ def smoothing_matrix(axis: Axis, sigma: float, smoothing: Smoothing, order: int 
     `order` above 0 is for the methods whose kernels are derivatives, and counts per sample of the
     domain, so (sigma / domain.spacing) ** order normalises it.
     """
-    kernel = axis_kernel(axis, sigma, smoothing, order)
-    matrix = np.tensordot(kernel, placement(axis, len(kernel), smoothing.padding), axes=1)
-    matrix.setflags(write=False)
-    return matrix
+    return Correlation(axis, axis_kernel(axis, sigma, smoothing, order), smoothing.padding).matrix
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A kernel on the samples of an axis: as a matrix, or as what sliding it needs."""
+
+    axis: Axis
+    kernel: np.ndarray
+    padding: str
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """Shape (output.count + 2 ring, window.count), read-only."""
+        places = placement(self.axis, len(self.kernel), self.padding)
+        matrix = np.tensordot(self.kernel, places, axes=1)
+        matrix.setflags(write=False)
+        return matrix
+
+    @cached_property
+    def slides(self) -> bool:
+        """Whether sliding the kernel is faster than a product with the matrix."""
+        samples = self.axis.window.count
+        subsamples = self.axis.output.spacing != self.axis.domain.spacing
+        cheaper = TAPS_WORTH * len(self.kernel) < samples
+        return samples >= CONVOLVE_FROM and cheaper and not subsamples
+
+    @cached_property
+    def samples(self) -> np.ndarray:
+        """Indices in the window, one per sample that the sliding kernel passes; -1 is a zero."""
+        first = _first_touched(self.axis, len(self.kernel))
+        touched = np.arange(first[0], first[-1] + len(self.kernel))
+        inside = _fold(touched, self.axis.domain.count, self.padding)
+        return np.where(inside < 0, -1, inside - _margin(self.axis))
 
 
 def placement(axis: Axis, length: int, padding: str) -> np.ndarray:
@@ -257,21 +288,29 @@ def placement(axis: Axis, length: int, padding: str) -> np.ndarray:
     A smoothing matrix is linear in its kernel, and this is the linear map; learned scales use it
     to make their matrices inside the network.
     """
-    rows = axis.output.count + 2 * axis.ring
-    centre = (np.arange(rows) - (rows - 1) / 2) * axis.output.spacing / axis.domain.spacing
-    # index in the domain of the first sample that each row's kernel touches
-    first = centre + (axis.domain.count - length) / 2
-    touched = np.rint(first).astype(int)[None, :] + np.arange(length)[:, None]
-    index = _fold(touched, axis.domain.count, padding)
+    first = _first_touched(axis, length)
+    index = _fold(first[None, :] + np.arange(length)[:, None], axis.domain.count, padding)
     weight, row = np.nonzero(index >= 0)
-    column = index[weight, row] - (axis.domain.count - axis.window.count) // 2
+    column = index[weight, row] - _margin(axis)
     if column.min() < 0 or column.max() >= axis.window.count:
         raise ValueError(
             f"`length` must be what the window was planned for at most. Received: {length}, {axis}."
         )
-    result = np.zeros((length, rows, axis.window.count), np.float32)
+    result = np.zeros((length, len(first), axis.window.count), np.float32)
     result[weight, row, column] = 1
     return result
+
+
+def _first_touched(axis: Axis, length: int) -> np.ndarray:
+    """Index in the domain of the first sample that a kernel touches, for every row of a matrix."""
+    rows = axis.output.count + 2 * axis.ring
+    centre = (np.arange(rows) - (rows - 1) / 2) * axis.output.spacing / axis.domain.spacing
+    return np.rint(centre + (axis.domain.count - length) / 2).astype(int)
+
+
+def _margin(axis: Axis) -> int:
+    """Samples of the domain before the first one of the window."""
+    return (axis.domain.count - axis.window.count) // 2
 
 
 def _fold(index: np.ndarray, count: int, padding: str) -> np.ndarray:
@@ -283,28 +322,3 @@ def _fold(index: np.ndarray, count: int, padding: str) -> np.ndarray:
         index = index % period
         return np.minimum(index, period - index) if count > 1 else index * 0
     return np.where((index < 0) | (index >= count), -1, index)
-
-
-def apply_blocks(matrix: np.ndarray) -> list[tuple[slice, slice]]:
-    """How to multiply with a smoothing matrix: blocks (rows, columns) that hold all its weights.
-
-    One block for small matrices. A large one is a narrow band, and blocks of rows that read only
-    the columns they touch do less; each is one matrix product of its own, so they must be worth it.
-    """
-    rows, columns = matrix.shape
-    blocks = row_blocks(matrix, BLOCK_ROWS)
-    work = sum((b.stop - b.start) * (c.stop - c.start) for b, c in blocks)
-    if rows < 2 * BLOCK_ROWS or work >= WORTH_BLOCKS * rows * columns:
-        return [(slice(0, rows), slice(0, columns))]
-    return blocks
-
-
-def row_blocks(matrix: np.ndarray, block_rows: int) -> list[tuple[slice, slice]]:
-    """Every `block_rows` rows, with the columns that they touch."""
-    touched = matrix != 0
-    blocks = []
-    for first in range(0, len(matrix), block_rows):
-        block = slice(first, min(first + block_rows, len(matrix)))
-        used = np.flatnonzero(touched[block].any(axis=0))
-        blocks.append((block, slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)))
-    return blocks
