@@ -1,17 +1,14 @@
 """Exports, as users type the commands, on small networks, against Keras."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from helpers import random_images, randomise, small_config
-from PIL import Image
 from zoo_tools import write_tiny
 
 from export import files, verify
@@ -101,28 +98,6 @@ def folder(tmp_path_factory):
     return write_tiny(tmp_path_factory.mktemp("zoo"), "net")
 
 
-@pytest.mark.heavy
-def test_the_onnx_command_and_the_example(folder, tmp_path):
-    target = tmp_path / "net.onnx"
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "export", "onnx", str(folder.path), "-o", str(target)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for what in ("1 samples", "3 random", "32 samples", "32 random"):
-        assert f"{what}: max deviation from Keras" in done.stdout
-    onnx.checker.check_model(str(target), full_check=True)
-    facts = {entry.key: entry.value for entry in onnx.load(target).metadata_props}
-    assert json.loads(facts["class_names"]) == list(folder.config.class_names)
-    assert facts["dataset"] == "fashion_mnist"
-
-    Image.new("RGB", (50, 30), "white").save(tmp_path / "image.png")
-    example = ROOT / "export" / "examples" / "onnx_classify.py"
-    command = [sys.executable, str(example), str(target), str(tmp_path / "image.png")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 3
-
-
 def test_a_wrong_export_leaves_no_file(folder, tmp_path, monkeypatch, capsys):
     """The check must be able to fail: the tolerance is made smaller than float32's rounding."""
     monkeypatch.setattr(verify, "TOLERANCE", 0.0)
@@ -160,16 +135,3 @@ np.save({str(tmp_path / "logits.npy")!r}, logits)
     variables = tmp_path / "saved" / "variables" / "variables.data-00000-of-00001"
     weights = sum(4 * int(np.prod(weight.shape)) for weight in model.weights)
     assert variables.stat().st_size < 1.5 * weights + 4096  # stored once
-
-
-def test_litert_in_the_interpreter(folder, tmp_path):
-    from ai_edge_litert.interpreter import Interpreter
-
-    target = tmp_path / "net.tflite"
-    assert main(["litert", str(folder.path), "-o", str(target)]) == 0
-    runner = Interpreter(model_path=str(target)).get_signature_runner()
-    model = randomise(build_model(folder.config))
-    images = random_images(folder.config, batch=3)
-    np.testing.assert_allclose(
-        runner(image=images)["logits"], keras_logits(model, images), atol=1e-4
-    )

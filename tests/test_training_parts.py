@@ -15,7 +15,7 @@ from gdn_keras.datasets import Arrays, batches, rescaled
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
 from training import runs, state, trainer
-from training.budgets import CPU_SETTINGS, DENSITY, Stage, plan_run, relatives, resumed_plan
+from training.budgets import CPU_STAGES, DENSITY, Stage, plan_run, relatives, resumed_plan
 from training.logs import read_log
 from training.recipes import ALL, RECIPES, get, trained
 
@@ -68,7 +68,10 @@ def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
     assert last.config == recipe.config.replace(sampling_density=DENSITY)
     assert all(stage.limit is None for stage in plan.stages)
     channels = [len(stage.config.channel_sigmas) for stage in plan.stages]
-    assert channels == ([1] if len(recipe.config.channel_sigmas) == 1 else [1, channels[-1]])
+    assert channels[0] == 1 and channels == sorted(channels)
+    for stage in plan.stages[1:]:  # some or all of the scale channels, the coarsest first
+        sigmas = stage.config.channel_sigmas
+        assert sigmas == recipe.config.channel_sigmas[-len(sigmas) :]
     assert {stage.dataset for stage in plan.stages} == {recipe.dataset}  # size factor 1, see below
 
 
@@ -108,12 +111,71 @@ def test_relatives_fit():
         if len(recipe.config.channel_sigmas) > 1:
             for other in map(get, relatives(recipe)):
                 assert not other.transfer_from
-                for field in ("widths", "jet_order", "num_classes", "input_channels"):
+                for field in ("widths", "num_classes", "input_channels"):
                     assert getattr(other.config, field) == getattr(recipe.config, field)
+                assert other.config.jet_order <= recipe.config.jet_order
+
+
+def test_relatives_of_other_kinds():
+    """Another discretisation and lower jets will do; the nearest comes first."""
+    sampled = relatives(get("fashion28_sampled_s1p00"))
+    assert "fashion28_discrete_s1p00" in sampled and "fashion28_discrete_s0p50" not in sampled
+    assert relatives(get("cifar_avg_3jet"))[0] == "cifar_avg_2jet"
+    assert "cifar_avg_3jet" not in relatives(get("cifar_max_2jet"))
+    for recipe in trained():
+        if recipe.config.learned_sigmas:
+            assert not relatives(recipe)
+
+
+def test_what_a_relative_has_had_is_left_out():
+    def stages(name, *finished):
+        plan = plan_run(get(name), budget="cpu", finished=set(finished))
+        return [(stage.name, stage.epochs) for stage in plan.stages]
+
+    names = [name for name, _ in stages("cifar_avg_2jet")]
+    assert names == ["single", "coarse", "together"]
+    whole = dict(stages("cifar_avg_2jet"))
+    after_single = stages("cifar_avg_2jet", "cifar_single_2jet")
+    assert after_single == [(name, whole[name]) for name in names[1:]]
+    half = [("together", whole["together"] / 2)]
+    assert stages("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
+    (single,) = stages("fashion28_discrete_s1p00")
+    other = stages("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
+    assert other == [("single", single[1] / 2)]
+
+
+def test_a_3_jet_started_from_a_2_jet_computes_the_same():
+    old = randomise(build_model(small_config(zero_order=True, final_relu=False)))
+    new = build_model(small_config(zero_order=True, final_relu=False, jet_order=3))
+    trainer.start_from(old, new)
+    images = np.random.default_rng(0).uniform(0, 255, (2, *new.input_shape[1:])).astype("float32")
+    expected = keras.ops.convert_to_numpy(old(images))
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(new(images)), expected, atol=1e-4)
+
+
+def test_statistics_are_means_over_the_training_images():
+    stage = tiny_stage(augment=(), batch_size=16)
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (70, *stage.config.input_size, 1), dtype="uint8")
+    data = Arrays(images, np.zeros(70, "int64"), ("thing",))
+    model = build_model(stage.config)
+    trainer.measure_statistics(model, data, stage, seed=0, images=64)
+    # of all but 6 of the images, in float64; the first layer is linear, so it is easy to follow
+    maps = keras.Model(model.input, model.get_layer("jet_1").output)(images.astype("float32"))
+    maps = keras.ops.convert_to_numpy(maps[0] if isinstance(maps, list) else maps)
+    norm = model.get_layer("norm_1")
+    mean, variance = (
+        keras.ops.convert_to_numpy(v) for v in (norm.moving_mean, norm.moving_variance)
+    )
+    deviation = maps.std(axis=(0, 1, 2))
+    assert np.abs(mean - maps.mean(axis=(0, 1, 2))).max() < 0.05 * deviation.max()
+    np.testing.assert_allclose(variance, deviation**2, rtol=0.1)
+    assert norm.momentum == 0.9
 
 
 def test_every_group_has_settings():
-    assert set(CPU_SETTINGS) >= {recipe.group for recipe in ALL.values() if recipe.epochs}
+    assert set(CPU_STAGES) >= {recipe.group for recipe in ALL.values() if recipe.epochs}
 
 
 def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monkeypatch, capsys):
@@ -122,7 +184,9 @@ def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monke
     plan = runs.make_plan(get("tiny_avg"), arguments, begun=None)
     info = trainer.fresh_info(trainer.Run(plan, tmp_path))
     assert resumed_plan(get("tiny_avg"), info) == plan
-    monkeypatch.setitem(CPU_SETTINGS, "tiny", {"single": {"epochs": 9}, "together": {"epochs": 9}})
+    monkeypatch.setitem(
+        CPU_STAGES, "tiny", ({"name": "single", "epochs": 9}, {"name": "together", "epochs": 9})
+    )
     arguments.precision = "auto"
     assert runs.make_plan(get("tiny_avg"), arguments, begun=info) == plan
     assert "the settings have changed; it goes on with those it was" in capsys.readouterr().out
@@ -193,7 +257,7 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
         model.train_on_batch(*next(source))
     finished = build_model(get("tiny_single").config)
     finished.load_weights(tmp_path / state.WEIGHTS)
-    for one, other in zip(finished.weights, model.weights, strict=False):
+    for one, other in zip(finished.trainable_weights, model.trainable_weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 

@@ -17,6 +17,7 @@ from gdn_keras.config import GaussDerNetConfig
 from training.recipes import ALL, Recipe
 
 DENSITY = 1 / math.sqrt(2)
+STATISTICS_IMAGES = 4800
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -97,6 +98,11 @@ class Plan:
     warm_start: str | None  # name of a finished relative
     stages: tuple[Stage, ...]
 
+    @property
+    def statistics_images(self) -> int:
+        """Images over which the batch statistics are measured again at the end."""
+        return STATISTICS_IMAGES if self.budget == "cpu" and self.stages else 0
+
 
 def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "float32") -> Plan:
     """The stages for `recipe`; `finished` are the names of networks that can lend weights."""
@@ -107,25 +113,38 @@ def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "f
     main = _stage(recipe, dtype)
     if budget == "paper":
         return Plan(recipe, budget, None, (main,))
-    config = recipe.config.replace(sampling_density=DENSITY)
-    settings = CPU_SETTINGS[recipe.group]
-    if len(config.channel_sigmas) == 1:
-        stage = dataclasses.replace(main, config=config, **settings["single"])
-        return Plan(recipe, budget, None, (stage,))
-    together = dataclasses.replace(main, config=config, **settings["together"])
-    relative = next((name for name in relatives(recipe) if name in finished), None)
+    candidates = (name for name in relatives(recipe) if name in finished)
+    relative = next(candidates, None)
+    settings = CPU_STAGES[recipe.group]
+    several = len(recipe.config.channel_sigmas) > 1
+    if not several:
+        settings = settings[:1]
     if relative:
-        return Plan(recipe, budget, relative, (together,))
-    single = dataclasses.replace(
-        together,
-        name="single",
-        config=config.replace(
-            channel_sigmas=_single_sigmas(recipe),
-            scale_dropout=0.0,
-        ),
-        **settings["single"],
-    )
-    return Plan(recipe, budget, None, (single, together))
+        trained_channels = len(ALL[relative].config.channel_sigmas)
+        if trained_channels > 1 or not several:  # nearly there
+            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 2},)
+        else:
+            settings = settings[1:]
+    stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
+    return Plan(recipe, budget, relative, stages)
+
+
+def _cpu_stage(
+    recipe: Recipe,
+    main: Stage,
+    *,
+    name: str,
+    coarsest: int | None = None,
+    density: float | None = DENSITY,
+    **changes: Any,
+) -> Stage:
+    """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones."""
+    config = recipe.config.replace(sampling_density=density)
+    if name == "single":
+        config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
+    elif coarsest:
+        config = config.replace(channel_sigmas=config.channel_sigmas[-coarsest:])
+    return dataclasses.replace(main, name=name, config=config, **{"warmup": 0.05} | changes)
 
 
 def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
@@ -135,31 +154,41 @@ def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
 
 
 def relatives(recipe: Recipe) -> list[str]:
-    """Finished networks that `recipe` may start from, best first: the shapes of the weights agree.
+    """Finished networks that `recipe` may start from, best first.
 
-    The same data or its centred version, the same scales; other pooling, dropout or one channel.
+    The same data or its centred version, the same scales and weights of the same shapes; pooling
+    and dropout may differ, several channels may start from one, another discretisation will do,
+    and a 3-jet may start from a 2-jet.
     """
-    weights = ("input_channels", "num_classes", "widths", "jet_order", "sigma_ratio", "method")
+    config = recipe.config
+    same = ("input_channels", "num_classes", "widths", "sigma_ratio", "learned_sigmas")
 
     def fits(other: Recipe) -> bool:
+        sigmas = other.config.channel_sigmas
         return (
             other.name != recipe.name
             and not other.transfer_from
             and other.group in (recipe.group, recipe.group.removesuffix("_translated"))
             and other.train_sizes == recipe.train_sizes
-            and all(getattr(other.config, f) == getattr(recipe.config, f) for f in weights)
+            and other.config.jet_order <= config.jet_order
+            and (len(config.channel_sigmas) > 1 or sigmas == config.channel_sigmas)
+            and not config.learned_sigmas
+            and all(getattr(other.config, name) == getattr(config, name) for name in same)
         )
 
-    candidates = [other for other in ALL.values() if fits(other)]
-    same_channels = recipe.config.channel_sigmas
-    candidates.sort(key=lambda other: other.config.channel_sigmas != same_channels)
-    return [other.name for other in candidates]
+    def distance(other: Recipe) -> tuple[bool, ...]:
+        fields = ("method", "jet_order", "channel_sigmas", "scale_pooling")
+        return tuple(getattr(other.config, name) != getattr(config, name) for name in fields)
+
+    return [other.name for other in sorted(filter(fits, ALL.values()), key=distance)]
 
 
 def _single_sigmas(recipe: Recipe) -> tuple[float, ...]:
-    """Those of the family's single-channel network, or the middle one where there is none."""
-    singles = (ALL[name].config.channel_sigmas for name in relatives(recipe))
+    """Its own, those of the family's single-channel network, or the middle one of several."""
     sigmas = recipe.config.channel_sigmas
+    if len(sigmas) == 1:
+        return sigmas
+    singles = (ALL[name].config.channel_sigmas for name in relatives(recipe))
     middle = (sigmas[len(sigmas) // 2],)
     return next((single for single in singles if len(single) == 1), middle)
 
@@ -193,25 +222,29 @@ def _stage(recipe: Recipe, dtype: str) -> Stage:
     )
 
 
-# --- settings of the cpu budget, found on validation splits: see NOTES.md ---
-_TINY = {
-    "single": {"epochs": 2, "limit": 640, "warmup": 0.1},
-    "together": {"epochs": 2, "limit": 640, "warmup": 0.1},
-}
-_SMALL = {"single": {"epochs": 8, "warmup": 0.05}}
-_FASHION = {
-    "single": {"epochs": 6, "warmup": 0.05},
-    "together": {"epochs": 1, "warmup": 0.05, "learning_rate": 0.004},
-}
-_CIFAR = {
-    "single": {"epochs": 8, "warmup": 0.05},
-    "together": {"epochs": 1, "warmup": 0.05, "learning_rate": 0.004},
-}
-_STIR = {
-    "single": {"epochs": 10, "warmup": 0.05},
-    "together": {"epochs": 6, "warmup": 0.05, "learning_rate": 0.004},
-}
-CPU_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+# --- stages of the cpu budget, found on validation splits: see NOTES.md ---
+# A network of one scale channel has the first stage only; one that starts from a relative leaves
+# out what the relative has had.
+_TINY = (
+    {"name": "single", "epochs": 2, "limit": 640},
+    {"name": "together", "epochs": 2, "limit": 640},
+)
+_SMALL = ({"name": "single", "epochs": 12},)
+_FASHION = (
+    {"name": "single", "epochs": 6},
+    {"name": "together", "epochs": 1, "learning_rate": 0.004},
+)
+_CIFAR = (
+    {"name": "single", "epochs": 8},
+    # the two finest channels take half of the time and learn last
+    {"name": "coarse", "coarsest": 4, "epochs": 1, "learning_rate": 0.004},
+    {"name": "together", "epochs": 0.5, "learning_rate": 0.002},
+)
+_STIR = (
+    {"name": "single", "epochs": 10},
+    {"name": "together", "epochs": 6, "learning_rate": 0.004},
+)
+CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "fashion": _FASHION,
     "fashion_scales": _FASHION,
     "fashion_translated": _FASHION,

@@ -52,6 +52,7 @@ def publish(
         "lineage": lineage,
         "stages": record["stages"],
         "images_seen": record["images"],
+        "statistics_images": record.get("statistics_images", 0),
         "seconds": round(record["seconds"], 1),
         "versions": record["versions"],
         "paper_section": recipe.paper_section,
@@ -142,6 +143,11 @@ def card(
             f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
             f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
             f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
+        )
+    if facts["statistics_images"]:
+        lines.append(
+            f"- then the batch statistics were measured over {facts['statistics_images']:,} "
+            "training images"
         )
     lines += [
         "",

@@ -21,7 +21,8 @@ import keras
 import numpy as np
 
 from gdn_keras.datasets import Arrays, as_dataset, load_arrays, load_stir
-from gdn_keras.model import GaussDerNet, build_model, copy_weights
+from gdn_keras.layers import ScaleBatchNormalization
+from gdn_keras.model import GaussDerNet, build_model, copy_weights, layer_weights
 from gdn_keras.optimizer import ScaleAdamW
 from training import state as state_file
 from training.budgets import Plan, Stage
@@ -94,7 +95,7 @@ def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> Ga
         synchronized = run.devices > 1 and keras.backend.backend() == "tensorflow"
         model = build_stage_model(stage, seed=run.seed, synchronized=synchronized)
         if before is not None:
-            copy_weights(before, model)
+            start_from(before, model)
         compile_model(model, stage, steps, jit=run.jit)
         model.optimizer.build(model.trainable_variables)
         if arrays is not None:
@@ -142,6 +143,44 @@ def build_stage_model(stage: Stage, *, seed: int, synchronized: bool = False) ->
     if stage.fixed_last_sigma:
         model.get_layer(f"jet_{stage.config.num_layers}").ratio.trainable = False
     return model
+
+
+def start_from(before: GaussDerNet, model: GaussDerNet) -> None:
+    """Take over the weights of `before`; derivatives that it does not have start at zero."""
+    if before.config.jet_order == model.config.jet_order:
+        copy_weights(before, model)
+        return
+    for layer in model.layers:
+        new, old = layer_weights(layer), layer_weights(before.get_layer(layer.name))
+        for variable, value in zip(new, map(keras.ops.convert_to_numpy, old), strict=True):
+            missing = variable.shape[0] - len(
+                value
+            )  # the terms of a 2-jet are the first of a 3-jet
+            variable.assign(np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1)))
+
+
+def measure_statistics(model: GaussDerNet, data: Arrays, stage: Stage, *, seed: int, images: int):
+    """Replace the moving batch statistics by means over `images` training images.
+
+    The moving ones remember ten batches or so, which at the centre of the last layer is a few
+    hundred samples.
+    """
+    norms = [layer for layer in model.layers if isinstance(layer, ScaleBatchNormalization)]
+    statistics = [v for norm in norms for v in (norm.moving_mean, norm.moving_variance)]
+    momentum = {norm: norm.momentum for norm in norms}
+    sums = [0.0] * len(statistics)
+    steps = max(1, min(images, len(data)) // stage.batch_size)
+    batches = iter(_batches(data, stage, seed=seed, step=0))
+    for norm in norms:
+        norm.momentum = 0.0  # what a batch has, and nothing of the past
+    for _ in range(steps):
+        model(next(batches)[0], training=True)
+        values = map(keras.ops.convert_to_numpy, statistics)
+        sums = [total + value.astype("float64") for total, value in zip(sums, values, strict=True)]
+    for norm in norms:
+        norm.momentum = momentum[norm]
+    for variable, total in zip(statistics, sums, strict=True):
+        variable.assign(total / steps)
 
 
 def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = False) -> None:
@@ -345,6 +384,12 @@ def _finish(run: Run, model: GaussDerNet, info: dict) -> None:
     final = run.plan.recipe.config.replace(sampling_density=model.config.sampling_density)
     network = build_model(final, dtype="float32")
     copy_weights(model, network)
+    plan = run.plan
+    if plan.statistics_images:
+        data = load_data(plan.stages[-1], data_dir=run.data_dir)
+        measure_statistics(
+            network, data, plan.stages[-1], seed=run.seed, images=plan.statistics_images
+        )
     # not straight to its place: on a full disk HDF5 does not raise an error but crash
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as scratch:
@@ -352,7 +397,11 @@ def _finish(run: Run, model: GaussDerNet, info: dict) -> None:
         state_file.write_bytes(run.folder / WEIGHTS, Path(scratch, WEIGHTS).read_bytes())
     if info["images"]:
         plot_curves(run.folder)
-    record = info | {"config": final.to_dict(), "versions": versions()}
+    record = info | {
+        "statistics_images": plan.statistics_images,
+        "config": final.to_dict(),
+        "versions": versions(),
+    }
     state_file.write_text(run.folder / RECORD, json.dumps(record, indent=2) + "\n")
 
 

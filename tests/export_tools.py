@@ -1,0 +1,60 @@
+"""What the tests of exports share: a clone to run commands in, and small data folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dataset_files import write_idx
+
+from gdn_keras import zoo
+from gdn_keras.datasets import load_samples, raw
+from gdn_keras.records import to_json
+
+ROOT = Path(__file__).parents[1]
+
+
+def make_clone(path: Path) -> Path:
+    """A clone with an empty zoo; its code is this one's."""
+    path.mkdir()
+    for name in ("gdn_keras", "export"):
+        (path / name).symlink_to(ROOT / name)
+    (path / "pyproject.toml").touch()
+    (path / "README.md").write_text("<!-- results -->\n<!-- /results -->\n")
+    (path / "zoo").mkdir()
+    return path
+
+
+def export(clone: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """`python -m export …`, as it is typed."""
+    return subprocess.run(
+        [sys.executable, "-m", "export", *arguments],
+        cwd=clone,
+        env=process_environment(**environment),
+        capture_output=True,
+        text=True,
+    )
+
+
+def process_environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1", **changes}
+
+
+def set_metrics(folder: zoo.Folder, **changes) -> zoo.Folder:
+    """Change what metrics.json says was measured."""
+    metrics = dataclasses.replace(folder.metrics, **changes)
+    (folder.path / zoo.METRICS_FILE).write_text(to_json(metrics.to_dict()))
+    return zoo.read_folder(folder.path)
+
+
+def sample_data_folder(folder: Path) -> Path:
+    """The bundled Fashion samples as if they were the whole test set."""
+    samples = load_samples("fashion_mnist")
+    (folder / raw.FASHION_FOLDER).mkdir(parents=True)
+    values = samples.images[..., 0], samples.labels.astype("uint8")
+    for name, array in zip(raw.FASHION_FILES["test"], values, strict=True):
+        write_idx(folder / raw.FASHION_FOLDER / name, array)
+    return folder

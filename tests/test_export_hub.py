@@ -1,0 +1,337 @@
+"""Upload to the Hub, over real HTTP against the server of `hub_server`, and back again."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from export_tools import export, make_clone, process_environment, sample_data_folder, set_metrics
+from hub_server import TOKEN, Fault, HubServer, Repository
+from zoo_tools import predict, write_tiny
+
+from export import hub as export_hub
+from export.__main__ import main
+from export.card import CURVE
+from gdn_keras import registry, zoo
+from gdn_keras.datasets import load_samples
+
+REPO = "owner/net"
+DATASET = "rescaled_fashion_mnist"
+CARD = """# net
+
+A network.
+
+## Accuracy
+As measured.
+"""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    clone = make_clone(tmp_path_factory.mktemp("hub") / "clone")
+    folder = write_tiny(clone / "zoo", "net", dataset=DATASET, scale_dropout=0.3)
+    folder = set_metrics(folder, num_test_images=100)
+    (folder.path / zoo.CARD_FILE).write_text(CARD)
+    return clone
+
+
+@pytest.fixture(scope="module")
+def folder(clone):
+    return zoo.read_folder(clone / "zoo" / "net")
+
+
+@pytest.fixture(scope="module")
+def built(folder, tmp_path_factory):
+    """What is uploaded, without int8."""
+    path = tmp_path_factory.mktemp("built") / "hub"
+    return export_hub.build(folder, path, repo=REPO, exports=path.parent)
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A Hub that this process talks to, as if HF_ENDPOINT had been set before it started."""
+    from huggingface_hub import constants
+
+    with HubServer() as server:
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server
+
+
+# === From beginning to end, as users type it ===
+
+
+@pytest.mark.heavy
+def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
+    images = load_samples(DATASET, size_factor=2).images[:6]
+    np.save(tmp_path / "images.npy", images)
+    data = sample_data_folder(tmp_path / "data")
+    # accuracies of a network that has learned nothing: int8 cannot lose any
+    set_metrics(folder, accuracy=dict.fromkeys(folder.metrics.accuracy, 0.0), mean_accuracy=0.0)
+    done = export(clone, "onnx", "net", "--quantize", "int8", GDN_KERAS_DATA=str(data))
+    assert done.returncode == 0, done.stderr
+    with HubServer() as hub:
+        environment = hub.environment(tmp_path / "home")
+        command = ["hub", "net", "--repo", REPO]
+        killed_while_uploading(hub, clone, command, environment, folder.metrics.weights_sha256)
+        assert set(tip(hub)) == {".gitattributes"}  # the repository is there, and nothing in it
+
+        done = export(clone, *command, **environment)
+        assert done.returncode == 0, done.stderr
+        commit = hub.repositories[REPO].branches["main"]
+        assert len(hub.repositories[REPO].commits) == 2  # all files came in one commit
+        assert f"{REPO} at {commit}" in done.stdout
+        expected_files = {*zoo.FILES, CURVE, ".gitattributes", "metadata.json", "model.onnx"}
+        assert set(tip(hub)) == expected_files | {"model.int8.onnx", "model.int8.json"}
+        known = registry.read_registry(clone / "zoo")["net"]
+        assert (known.hub_repo, known.hub_revision) == (REPO, commit)
+
+        again = export(clone, *command, **environment)
+        assert again.returncode == 0, again.stderr
+        assert hub.repositories[REPO].branches["main"] == commit  # nothing changed, no commit
+
+        expected = predict(zoo.load(folder.path), images)
+        folder.path.rename(clone / "aside")  # now only the registry knows the network
+        try:
+            load = 'gdn_keras.zoo.load("net")'
+            np.testing.assert_allclose(logits_of(load, clone, tmp_path, environment), expected)
+            assert any(f"/resolve/{commit}/" in request for request in hub.requests)
+        finally:
+            (clone / "aside").rename(folder.path)
+        load = f'keras.saving.load_model("hf://{REPO}")'
+        np.testing.assert_allclose(
+            logits_of(load, clone, tmp_path, environment), expected, rtol=1e-5
+        )
+        run_snippets(tip(hub)["README.md"].decode(), clone, environment)
+
+
+def killed_while_uploading(hub, clone, command, environment, oid):
+    hub.faults = [Fault(f"/lfs/{oid}", method="PUT", delay=60)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "export", *command],
+        cwd=clone,
+        env=process_environment(**environment),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while f"PUT /lfs/{oid}" not in hub.requests:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def logits_of(load, clone, tmp_path, environment):
+    code = f"""
+        import gdn_keras, keras
+        import numpy as np
+        images = np.load({str(tmp_path / "images.npy")!r}).astype("float32")
+        np.save({str(tmp_path / "logits.npy")!r}, {load}(images))
+    """
+    run_python(textwrap.dedent(code), clone, environment)
+    return np.load(tmp_path / "logits.npy")
+
+
+def run_python(code, clone, environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=clone,
+        env=process_environment(**environment),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_snippets(card, clone, environment):
+    """The card's own examples, in one process; only the user's images are added."""
+    blocks = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert len(blocks) == 4
+    user = "import numpy as np\nimages, labels = np.zeros((4, 72, 72, 1)), np.arange(4) % 2\n"
+    output = run_python(user + "\n".join(blocks), clone, environment)
+    names = load_samples(DATASET).class_names
+    assert any(name in output for name in names)
+
+
+def tip(hub) -> dict[str, bytes]:
+    repository = hub.repositories[REPO]
+    return repository.commits[repository.branches["main"]]
+
+
+# === What is uploaded ===
+
+
+def test_dry_run_sends_nothing_and_needs_no_token(folder, hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("HF_TOKEN")
+    target = tmp_path / "folder"
+    command = ["hub", str(folder.path), "--repo", REPO, "--dry-run", "-o", str(target)]
+    assert main([*command, "--private"]) == 0
+    output = capsys.readouterr().out
+    assert "would go to the private owner/net in one commit" in output
+    assert "nothing was sent" in output and "no int8 file" in output
+    for file in target.iterdir():
+        assert f"{file.stat().st_size:,}  {file.name}" in output
+    assert hub.requests == []
+
+
+def test_the_card_says_what_the_hub_understands(built, folder):
+    from huggingface_hub import ModelCard
+
+    card = ModelCard.load(built / "README.md")
+    data = card.data
+    assert data.library_name == "keras" and data.pipeline_tag == "image-classification"
+    assert data.license == "apache-2.0"
+    assert data.datasets == ["zalando-datasets/fashion_mnist"]
+    assert {"gdn-keras", DATASET} <= set(data.tags)
+    found = {result.dataset_config: result.metric_value for result in data.eval_results}
+    accuracy = zoo.info(folder.path).accuracy
+    assert found == {f"size_factor_{size}": value for size, value in accuracy.items()}
+    assert all(result.task_type == "image-classification" for result in data.eval_results)
+    for part in (f"![accuracy per size]({CURVE})", "@article{perzanowski2025scale", "## Accuracy"):
+        assert card.text.count(part) == 1
+    assert card.text.index("# net") < card.text.index("## Use") < card.text.index("## Accuracy")
+
+
+def test_weights_are_there_once_and_the_same_network_gives_the_same_files(built, folder, tmp_path):
+    again = export_hub.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
+    content = {path.name: path.read_bytes() for path in built.iterdir()}
+    assert {path.name: path.read_bytes() for path in again.iterdir()} == content
+    assert content["model.weights.h5"] == folder.weights_file.read_bytes()
+    assert zoo.read_folder(built).config == folder.config
+
+
+@pytest.mark.parametrize("config", [{"config": 3}, 3, None])
+def test_a_damaged_keras_config_is_refused(built, tmp_path, config):
+    for path in built.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    data = json.loads((built / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**data, "config": config}))
+    with pytest.raises(ValueError, match=r"config\.json: the network's config must be an object"):
+        zoo.read_folder(tmp_path)
+
+
+def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_path):
+    with pytest.raises(ValueError, match="was downloaded from the Hub; give a folder of zoo/"):
+        export_hub.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
+    bare = write_tiny(tmp_path, "net", dataset=DATASET)
+    (bare.path / CURVE).unlink()
+    with pytest.raises(ValueError, match="has no accuracy.png, the curve"):
+        export_hub.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
+    assert not (tmp_path / "x").exists()
+
+
+# === Trouble ===
+
+
+def test_updates_remove_what_no_longer_belongs(hub, built, folder):
+    first = export_hub.upload(built, folder=folder, repo=REPO)
+    hub.commit(REPO, {"model.int8.onnx": b"of older weights", "LICENSE": b"the owner's"})
+    second = export_hub.upload(built, folder=folder, repo=REPO)
+    assert second != first
+    assert "model.int8.onnx" not in tip(hub) and tip(hub)["LICENSE"] == b"the owner's"
+
+
+def test_the_registry_is_left_alone_for_a_folder_elsewhere(hub, folder, tmp_path, capsys):
+    other = write_tiny(tmp_path, "net")
+    command = ["hub", str(other.path), "--repo", REPO, "-o", str(tmp_path / "hub")]
+    assert main(command) == 0
+    assert "not recorded" in capsys.readouterr().out
+
+
+def test_private(hub, built, folder):
+    export_hub.upload(built, folder=folder, repo=REPO, private=True)
+    assert hub.repositories[REPO].private
+    hub.repositories["owner/open"] = Repository()
+    hub.commit("owner/open", {".gitattributes": b""})
+    with pytest.raises(ValueError, match="owner/open exists and is public"):
+        export_hub.upload(built, folder=folder, repo="owner/open", private=True)
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({"model.bin": b"1"}, "holds something else, not 'net'"),
+        ({"recipe.json": b'{"name": "cifar_avg_2jet"}'}, "holds the network 'cifar_avg_2jet', not"),
+        ({"recipe.json": b"[]"}, "holds something else, not 'net'"),
+    ],
+)
+def test_another_network_is_not_overwritten(hub, built, folder, files, message):
+    commit = hub.commit(REPO, files)
+    with pytest.raises(FileExistsError, match=message):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    assert hub.repositories[REPO].branches["main"] == commit
+
+
+def test_tokens(hub, built, folder, monkeypatch, capsys):
+    monkeypatch.setenv("HF_TOKEN", "wrong")
+    with pytest.raises(PermissionError, match="The Hub refuses owner/net .401: .* write for 'own"):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    monkeypatch.delenv("HF_TOKEN")
+    asked = len(hub.requests)
+    assert main(["hub", str(folder.path), "--repo", REPO]) == 1
+    assert "no token for the Hub: set HF_TOKEN" in capsys.readouterr().err
+    assert len(hub.requests) == asked and hub.repositories == {}
+
+
+def test_no_network(hub, built, folder, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    with pytest.raises(ConnectionError, match=r"Could not upload owner/net to http://127.*again"):
+        export_hub.upload(built, folder=folder, repo=REPO)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("/preupload/main", method="POST", status=400),
+        Fault("/info/lfs/objects/batch", method="POST", status=400),
+        Fault("/commit/main", method="POST", status=412),
+        Fault("/commit/main", method="POST", status=500, times=100),
+    ],
+    ids=lambda fault: f"{fault.path} {fault.status}",
+)
+def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folder, fault):
+    hub.faults = [fault]
+    with pytest.raises(ConnectionError, match="Nothing was published. Run the same command again"):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    assert set(tip(hub)) <= {".gitattributes"}
+    hub.faults.clear()
+    commit = export_hub.upload(built, folder=folder, repo=REPO)
+    assert hub.repositories[REPO].branches["main"] == commit
+    sent = [request for request in hub.requests if request.startswith("PUT /lfs/")]
+    assert len(sent) == len(set(sent))  # large files went once
+
+
+def test_a_large_file_that_is_refused_is_named(hub, built, folder):
+    hub.faults = [Fault(f"/lfs/{folder.metrics.weights_sha256}", method="PUT", status=400)]
+    with pytest.raises(ConnectionError, match="model.weights.h5.*Nothing was published"):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    assert export_hub.upload(built, folder=folder, repo=REPO)
+
+
+def test_an_answer_that_is_lost(hub, built, folder):
+    """The commit was made but nobody heard of it: the next try finds that all is there."""
+    hub.faults = [Fault("/commit/main", method="POST", cut_after=10)]
+    with pytest.raises(ConnectionError):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    made = hub.repositories[REPO].branches["main"]
+    assert export_hub.upload(built, folder=folder, repo=REPO) == made
+
+
+@pytest.mark.parametrize("repo", ["net", "a/b/c", "owner/", "hf://owner/net"])
+def test_bad_repository_names(folder, repo, capsys):
+    assert main(["hub", str(folder.path), "--repo", repo, "--dry-run"]) == 1
+    assert f"`repo` must be OWNER/NAME. Received: repo={repo!r}" in capsys.readouterr().err

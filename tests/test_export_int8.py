@@ -1,0 +1,162 @@
+"""int8 exports: what they are, that they are measured, and when they are refused."""
+
+import json
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from export_tools import ROOT, sample_data_folder, set_metrics
+from PIL import Image
+from zoo_tools import write_tiny
+
+from export import quantise, verify
+from export.__main__ import main
+from gdn_keras import zoo
+from gdn_keras.datasets import load_samples, raw
+
+TRAINED = ROOT / "zoo" / "fashion28_discrete_s1p00"
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    folder = sample_data_folder(tmp_path / "data")
+    monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(folder))
+    return folder
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A trained network that claims 85 % on a test set of the 100 samples, of which it knows 90."""
+    path = shutil.copytree(TRAINED, tmp_path / "zoo" / "net")
+    return set_metrics(
+        zoo.read_folder(path), num_test_images=100, accuracy={"1.000": 0.85}, mean_accuracy=0.85
+    )
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "exports" / quantise.INT8_FILE
+
+
+def command(folder, target, *options):
+    return ["onnx", str(folder.path), "--quantize", "int8", "-o", str(target), *options]
+
+
+def test_int8_is_measured_and_kept(trained, data, target, capsys):
+    assert main(command(trained, target, "--with-scales", "--uint8")) == 0
+    assert "calibrating on 100 images: bundled samples" in capsys.readouterr().out
+    report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
+    samples = load_samples("fashion_mnist")
+    outputs = verify.onnx_runner(target)(samples.images)
+    right = outputs["logits"].argmax(axis=1) == samples.labels
+    assert report["int8"] == {"1.000": right.mean()} and right.mean() > 0.85
+    assert report["float"] == {"1.000": 0.85} and report["num_test_images"] == 100
+    assert outputs["scale_logits"].shape == (100, 1, 10)
+
+    proto = onnx.load(target)
+    assert [entry.name for entry in proto.graph.input] == ["image"]
+    assert {entry.key for entry in proto.metadata_props} >= {"class_names", "trained_side"}
+    made_by = {name: node.op_type for node in proto.graph.node for name in node.output}
+    convolutions = [node for node in proto.graph.node if node.op_type == "Conv"]
+    assert {made_by[node.input[k]] for node in convolutions for k in (0, 1)} == {"DequantizeLinear"}
+    assert sorted(path.name for path in target.parent.iterdir()) == [
+        quantise.REPORT_FILE,
+        quantise.INT8_FILE,
+    ]
+
+    info = zoo.info(trained.path)
+    assert quantise.accepted_report(target.parent, info) == report
+    other = write_tiny(target.parent, "other")
+    assert quantise.accepted_report(target.parent, zoo.info(other.path)) is None
+    target.write_bytes(target.read_bytes() + b"\0")
+    assert quantise.accepted_report(target.parent, info) is None
+
+
+def test_a_density_without_known_accuracy_is_measured_in_float_too(trained, data, target, capsys):
+    assert main(command(trained, target, "--density", "1")) == 0
+    report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
+    assert report["float"] != {"1.000": 0.85} and report["sampling_density"] == 1.0
+    assert quantise.accepted_report(target.parent, zoo.info(trained.path)) is None  # another net
+    assert "size 1.000: float" in capsys.readouterr().out
+
+
+def test_a_bad_calibration_is_refused_and_no_file_is_left(trained, data, target, tmp_path, capsys):
+    """Ranges measured on black images cut off nearly everything."""
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    Image.new("L", (28, 28)).save(pictures / "black.png")
+    target.parent.mkdir()
+    for name in (quantise.INT8_FILE, quantise.REPORT_FILE):
+        (target.parent / name).write_text("accepted earlier")
+    assert main(command(trained, target, "--calibrate", str(pictures))) == 1
+    captured = capsys.readouterr()
+    assert "calibrating on 1 images: given files" in captured.out
+    assert "int8 loses" in captured.err and "at most 1 is allowed. No file was kept" in captured.err
+    assert list(target.parent.iterdir()) == []
+
+
+def test_calibration_files_that_are_not_there(trained, data, target, tmp_path, capsys):
+    assert main(command(trained, target, "--calibrate", str(tmp_path / "none.png"))) == 1
+    assert "There is no file" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(command(trained, target, "--calibrate", str(tmp_path / "empty"))) == 1
+    assert "`--calibrate` found no files" in capsys.readouterr().err
+
+
+def test_the_whole_test_set_is_needed(trained, data, target, tmp_path, monkeypatch, capsys):
+    set_metrics(trained, num_test_images=10_000)
+    assert main(command(trained, target)) == 1
+    assert "must have 10,000 images at size 1.000, as metrics.json" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path / "empty"))
+    assert main(command(trained, target)) == 1
+    error = capsys.readouterr().err
+    assert "accepted on the whole test set of fashion_mnist only" in error
+    assert "set GDN_KERAS_DATA" in error
+    assert list(target.parent.iterdir()) == []
+
+
+def test_interrupted_it_goes_on_with_the_next_size(data, target, tmp_path, monkeypatch, capsys):
+    folder = write_tiny(tmp_path, "net", dataset="rescaled_fashion_mnist")
+    sizes = list(folder.metrics.accuracy)
+    set_metrics(folder, num_test_images=100, accuracy=dict.fromkeys(sizes, 0.0), mean_accuracy=0.0)
+    measure = quantise.Evaluation._measure
+    seen = []
+
+    def interrupted(self, which, run, size):
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        seen.append(size)
+        return measure(self, which, run, size)
+
+    monkeypatch.setattr(quantise.Evaluation, "_measure", interrupted)
+    assert main(command(folder, target)) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not target.exists()
+    monkeypatch.setattr(quantise.Evaluation, "_measure", measure)
+    assert main(command(folder, target)) == 0
+    output = capsys.readouterr().out
+    assert seen == sizes[:4]
+    assert [size for size in sizes if f"size {size}: int8" in output] == sizes
+    assert output.count("measured before") == 4
+    resumed = target.read_bytes(), target.with_name(quantise.REPORT_FILE).read_text()
+    assert main(command(folder, target)) == 0
+    assert "measured before" not in capsys.readouterr().out  # finished means forgotten
+    assert resumed == (target.read_bytes(), target.with_name(quantise.REPORT_FILE).read_text())
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(
+    raw.data_folder() is None or not (raw.data_folder() / raw.FASHION_FOLDER).is_dir(),
+    reason="needs the original Fashion-MNIST files in GDN_KERAS_DATA",
+)
+def test_the_trained_network_on_the_whole_test_set(target):
+    assert main(command(zoo.read_folder(TRAINED), target)) == 0
+    report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
+    assert report["num_test_images"] == 10_000
+    assert report["float"] == zoo.info(TRAINED).accuracy
+    assert report["worst_loss_ppt"] == pytest.approx(
+        100 * (report["float"]["1.000"] - report["int8"]["1.000"])
+    )
+    np.testing.assert_array_less(report["worst_loss_ppt"], 1)
