@@ -1,7 +1,16 @@
-"""Export networks of the zoo: python -m export onnx | saved-model | litert NAME.
+"""Export networks of the zoo. Every export is run and compared with Keras before it is kept.
 
-Every export is run and compared with Keras first; one that deviates leaves no file behind.
-Exit codes: 0 done, 1 it could not be done (the reason is on stderr), 2 wrong usage.
+examples:
+  python -m export onnx cifar_avg_2jet
+  python -m export onnx cifar_avg_2jet --with-scales --exact --dynamic-size -o any_size.onnx
+  python -m export onnx cifar_avg_2jet --quantize int8
+  python -m export saved-model cifar_avg_2jet
+  python -m export litert cifar_avg_2jet
+  python -m export hub cifar_avg_2jet --repo OWNER/cifar_avg_2jet --dry-run
+  python -m export all
+
+NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 it could not
+be done (the reason is on stderr), 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,25 +29,32 @@ OUTPUT = Path("out") / "export"
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
-        args.run(args)
+        return args.run(args) or 0
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
 
 
 def _onnx(args) -> None:
-    from export.files import write_onnx
+    options = {"opset": args.opset, "with_scales": args.with_scales, "uint8": args.uint8}
+    info = zoo.info(args.name)
+    if args.quantize is None:
+        from export.files import write_onnx
 
-    write_onnx(
-        _load(args),
-        _target(args, "model.onnx"),
-        info=zoo.info(args.name),
-        opset=args.opset,
-        with_scales=args.with_scales,
-        dynamic_size=args.dynamic_size,
-        uint8=args.uint8,
-    )
+        if args.calibrate:
+            raise ValueError("`--calibrate` needs `--quantize int8`.")
+        target = _target(args, "model.onnx")
+        write_onnx(_load(args), target, info=info, dynamic_size=args.dynamic_size, **options)
+        return
+    from export.quantise import INT8_FILE, write_int8
+
+    if args.dynamic_size:
+        raise ValueError("`--quantize` needs one size; it cannot go with `--dynamic-size`.")
+    target = _target(args, INT8_FILE)
+    write_int8(_load(args), target, info=info, calibrate=args.calibrate, **options)
 
 
 def _saved_model(args) -> None:
@@ -51,6 +67,25 @@ def _litert(args) -> None:
     from export.files import write_litert
 
     write_litert(_load(args), _target(args, "model.tflite"), info=zoo.info(args.name))
+
+
+def _hub(args) -> None:
+    from export import hub
+
+    publish = hub.dry_run if args.dry_run else hub.publish
+    publish(
+        zoo.read_folder(zoo.download(args.name)),
+        _target(args, "hub"),
+        repo=args.repo,
+        private=args.private,
+        exports=OUTPUT / Path(args.name).name,
+    )
+
+
+def _all(args) -> int:
+    from export.everything import export_all
+
+    return export_all(OUTPUT, owner=args.owner, private=args.private, force=args.force)
 
 
 def _load(args):
@@ -71,12 +106,25 @@ def _target(args, default: str) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m export", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m export",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, run, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
+    def add(name: str, run, text: str, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=f"example: python -m export {name} {example}",
+        )
         command.set_defaults(run=run)
+        return command
+
+    def add_format(name: str, run, text: str, example: str = "") -> argparse.ArgumentParser:
+        command = add(name, run, text, f"cifar_avg_2jet {example}")
         command.add_argument("name", metavar="NAME", help="name, folder or hf://owner/repo")
         command.add_argument("-o", "--output", metavar="FILE", help=f"default: below {OUTPUT}")
         command.add_argument("--size", type=_size, metavar="HxW", help="another input size")
@@ -85,15 +133,46 @@ def _parser() -> argparse.ArgumentParser:
         group.add_argument("--density", type=float, metavar="R", help="samples per sigma")
         return command
 
-    command = add("onnx", _onnx, "write an ONNX file")
-    command.add_argument("--opset", type=int, default=18, metavar="N")
-    command.add_argument("--dynamic-size", action="store_true", help="any height and width")
+    command = add_format("onnx", _onnx, "write an ONNX file", "--with-scales --exact --size 96x128")
+    command.add_argument("--opset", type=int, default=18, metavar="N", help="default: 18")
+    command.add_argument(
+        "--dynamic-size", action="store_true", help="any height and width; needs --exact"
+    )
     command.add_argument(
         "--with-scales", action="store_true", help="outputs scale_logits and selected_scale too"
     )
     command.add_argument("--uint8", action="store_true", help="input uint8 instead of float32")
-    add("saved-model", _saved_model, "write a TensorFlow SavedModel")
-    add("litert", _litert, "write a LiteRT (TensorFlow Lite) file")
+    command.add_argument(
+        "--quantize",
+        choices=["int8"],
+        help="8-bit integers; kept only if it loses at most 1 percentage point at every size of "
+        "the whole test set, which must be in the folder GDN_KERAS_DATA",
+    )
+    command.add_argument(
+        "--calibrate",
+        nargs="+",
+        default=(),
+        metavar="PATH",
+        help="images, or folders of them, for --quantize; default: the bundled samples",
+    )
+    add_format("saved-model", _saved_model, "write a TensorFlow SavedModel")
+    add_format("litert", _litert, "write a LiteRT (TensorFlow Lite) file")
+
+    example = "cifar_avg_2jet --repo OWNER/cifar_avg_2jet --dry-run"
+    command = add("hub", _hub, "upload to the Hugging Face Hub", example)
+    command.add_argument("name", metavar="NAME", help="name or zoo folder")
+    command.add_argument("--repo", required=True, metavar="OWNER/NAME")
+    command.add_argument("--dry-run", action="store_true", help="write the folder, send nothing")
+    command.add_argument("--private", action="store_true", help="a repository nobody else sees")
+    command.add_argument("-o", "--output", metavar="FOLDER", help=f"default: below {OUTPUT}")
+
+    text = "every format and the Hub, for every folder in zoo/; goes on where it was interrupted"
+    command = add("all", _all, text, "--owner OWNER")
+    command.add_argument(
+        "--owner", metavar="OWNER", help="upload to OWNER/NAME; default: only write the folders"
+    )
+    command.add_argument("--private", action="store_true", help="repositories nobody else sees")
+    command.add_argument("--force", action="store_true", help="also what is done already")
     return parser
 
 

@@ -11,12 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from export import verify
+from gdn_keras.datasets import load_samples
+from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.zoo import ModelInfo
 
+_NUMPY_PADDING = {
+    "zero": "constant",
+    "mirror": "symmetric",
+    "reflect": "symmetric",
+    "edge": "edge",
+}
+
 
 @contextlib.contextmanager
-def _kept_if_good(path: Path) -> Iterator[Path]:
+def kept_if_good(path: Path) -> Iterator[Path]:
     """A path to write to; what is there becomes `path` unless an exception is raised."""
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -30,34 +39,51 @@ def _kept_if_good(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_onnx(
-    model: GaussDerNet,
-    path: Path,
-    *,
-    info: ModelInfo,
-    dynamic_size: bool = False,
-    **options,
-) -> float:
+def write_onnx(model: GaussDerNet, path: Path, *, info: ModelInfo, **options) -> float:
     """Write an ONNX file and return its largest deviation from Keras; options as `to_onnx`."""
     import onnx
 
-    from export.onnx_model import operators, to_onnx
+    from export.onnx_model import operators
 
-    metadata = {"name": info.name, "dataset": info.dataset, "licence": info.licence}
-    proto = to_onnx(model, dynamic_size=dynamic_size, metadata=metadata, **options)
-    with _kept_if_good(path) as new:
-        onnx.save(proto, new)
-        run = verify.onnx_runner(new)
-        worst = verify.compare(model, run, dataset=info.dataset)
-        if dynamic_size:
-            for size in _other_sizes(model.config.input_size):
-                print(f" size {size[0]}x{size[1]}")
-                other = adapt(model, input_size=size)
-                worst = max(worst, verify.compare(other, run, dataset=info.dataset))
-        length = new.stat().st_size
-    nodes = ", ".join(f"{count} {kind}" for kind, count in operators(proto).items())
+    with kept_if_good(path) as new:
+        worst = save_checked(model, new, info=info, **options)
+        length, counts = new.stat().st_size, operators(onnx.load(new))
+    nodes = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     print(f"{path}: {length:,} bytes, max deviation from Keras {worst:.1e}\n  {nodes}")
     return worst
+
+
+def save_checked(
+    model: GaussDerNet, path: Path, *, info: ModelInfo, dynamic_size: bool = False, **options
+) -> float:
+    """Write to `path` at once, then compare with Keras: inside `kept_if_good`."""
+    import onnx
+
+    from export.onnx_model import to_onnx
+
+    metadata = {
+        "name": info.name,
+        "dataset": info.dataset,
+        "licence": info.licence,
+        **_fitting(info),
+    }
+    onnx.save(to_onnx(model, dynamic_size=dynamic_size, metadata=metadata, **options), path)
+    run = verify.onnx_runner(path)
+    worst = verify.compare(model, run, dataset=info.dataset)
+    for size in _other_sizes(model.config.input_size) if dynamic_size else ():
+        print(f" size {size[0]}x{size[1]}")
+        other = adapt(model, input_size=size)
+        worst = max(worst, verify.compare(other, run, dataset=info.dataset))
+    return worst
+
+
+def _fitting(info: ModelInfo) -> dict[str, str]:
+    """How images lay in the input in training: the length of their longer side, the rest of it."""
+    side, extension = max(info.config.input_size), info.config.padding
+    if info.dataset in RESCALINGS:
+        how = RESCALINGS[info.dataset]
+        side, extension = load_samples(how.source).images.shape[1], how.extension
+    return {"trained_side": str(side), "surroundings": _NUMPY_PADDING[extension]}
 
 
 def _other_sizes(size: tuple[int, int]) -> list[tuple[int, int]]:
@@ -70,7 +96,7 @@ def write_saved_model(model: GaussDerNet, path: Path, *, info: ModelInfo) -> flo
     import tensorflow as tf
 
     module = _tensorflow_module(model)
-    with _kept_if_good(path) as new:
+    with kept_if_good(path) as new:
         tf.saved_model.save(module, str(new), signatures={"serving_default": module.serve})
         loaded = tf.saved_model.load(str(new)).signatures["serving_default"]
 
@@ -90,7 +116,7 @@ def write_litert(model: GaussDerNet, path: Path, *, info: ModelInfo) -> float:
     module = _tensorflow_module(model)
     function = module.serve.get_concrete_function()
     content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
-    with _kept_if_good(path) as new:
+    with kept_if_good(path) as new:
         new.write_bytes(content)
         runner = Interpreter(model_path=str(new)).get_signature_runner("serving_default")
         worst = verify.compare(model, lambda images: runner(image=images), dataset=info.dataset)

@@ -67,7 +67,12 @@ _PARTS = {
 
 
 def write_network(
-    graph: Graph, model: GaussDerNet, images: list[str], *, dynamic: bool = False
+    graph: Graph,
+    model: GaussDerNet,
+    images: list[str],
+    *,
+    dynamic: bool = False,
+    split: bool = True,
 ) -> list[str]:
     """Add all scale channels of a folded network; returns the maps of their last layers.
 
@@ -75,6 +80,7 @@ def write_network(
         images: raw pixels, (batch, channel, height, width), for each scale channel.
         dynamic: the spatial axes may have any size; the network must then compute every layer on
             every pixel.
+        split: 3x3 kernels may become smaller ones on differences.
     """
     config = model.config
     maps = []
@@ -82,7 +88,10 @@ def write_network(
         for k, constants in enumerate(layers, start=1):
             if k == 1:  # pixels 0…255 become 0…1
                 constants = constants._replace(coefficients=constants.coefficients / 255)
-            x = LayerWriter(graph, constants, config, first=k == 1, dynamic=dynamic).write(x)
+            writer = LayerWriter(
+                graph, constants, config, first=k == 1, dynamic=dynamic, split=split
+            )
+            x = writer.write(x)
             if config.final_relu or k < config.num_layers:
                 x = graph.add("Relu", x)
         maps.append(x)
@@ -120,6 +129,7 @@ class LayerWriter:
         *,
         first: bool,
         dynamic: bool,
+        split: bool,
     ):
         self.graph = graph
         self.constants = constants
@@ -133,7 +143,7 @@ class LayerWriter:
             for axis, kernels in zip(self.axes, self.kernels, strict=True)
         ]
         blocked = self.channels % BLOCK == 0
-        self.in_parts = blocked and not first
+        self.in_parts = split and blocked and not first
         self.padded = config.padding != "zero" and max(map(max, self.pads)) > 0
         large = max(axis.window.count for axis in self.axes) > MATRIX_SIZE
         pad = large and self._can_pad()

@@ -27,6 +27,7 @@ def to_onnx(
     with_scales: bool = False,
     dynamic_size: bool = False,
     uint8: bool = False,
+    split: bool = True,
     metadata: dict[str, str] | None = None,
 ) -> onnx.ModelProto:
     """The network as ONNX: batch norm folded, input `image`, output `logits`.
@@ -38,6 +39,7 @@ def to_onnx(
             predicted class.
         dynamic_size: height and width may be anything; only for networks on every pixel.
         uint8: the input is uint8 instead of float32.
+        split: the faster form in float, see `export.network`; the other is better to quantise.
         metadata: added to what is said of the network.
     """
     config = model.config
@@ -53,7 +55,7 @@ def to_onnx(
     images = [image] * len(config.channel_sigmas)
     if dynamic_size and config.spatial_selection == "centre":
         images = [_crop(graph, image, reach) for reach in input_reach(network)]
-    maps = write_network(graph, network, images, dynamic=dynamic_size)
+    maps = write_network(graph, network, images, dynamic=dynamic_size, split=split)
     centre = config.spatial_selection == "centre"
     selected = [_select(graph, x, config, dynamic=dynamic_size and centre) for x in maps]
     outputs = [(LOGITS, TensorProto.FLOAT, ["batch", config.num_classes])]

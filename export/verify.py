@@ -99,7 +99,9 @@ def onnx_runner(path: str | os.PathLike) -> Callable[[np.ndarray], dict[str, np.
     """Runs a file in onnxruntime; the input is cast to the type that the file wants."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others work too
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     (entry,) = session.get_inputs()
     dtype = np.uint8 if entry.type == "tensor(uint8)" else np.float32
     names = [output.name for output in session.get_outputs()]

@@ -333,7 +333,7 @@ def read_folder(path: str | os.PathLike) -> Folder:
     missing = [name for name in FILES if not (path / name).is_file()]
     if missing:
         raise ValueError(f"{path} is not a whole zoo folder: {', '.join(missing)} missing.")
-    config = read_json(path / CONFIG_FILE, GaussDerNetConfig.from_dict)
+    config = read_json(path / CONFIG_FILE, _check_config)
     metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
     if any(len(row) != config.num_classes for row in metrics.golden.logits):
         raise ValueError(
@@ -430,6 +430,16 @@ def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:
         if aside.exists():
             aside.rename(path)
         raise
+
+
+def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
+    """The config itself, or inside what `keras.saving` writes: a repository on the Hub is both."""
+    if data.get("registered_name") == keras.saving.get_registered_name(GaussDerNet):
+        inner = data.get("config")
+        data = inner.get("config") if isinstance(inner, dict) else inner
+        if not isinstance(data, dict):
+            raise ValueError(f"the network's config must be an object. Received: {data!r:.80}.")
+    return GaussDerNetConfig.from_dict(data)
 
 
 def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -1,41 +1,71 @@
 """Classify an image with an exported network: only onnxruntime, numpy and Pillow are needed.
 
-    python onnx_classify.py MODEL.onnx IMAGE
+    python export/examples/onnx_classify.py IMAGE [--model MODEL.onnx]
 
-The image is scaled so that its longer side fills the network's input, and centred on black.
+The image gets the size and the surroundings that images had in training; the file says which.
+`python -m export onnx NAME` makes the file, and every model repository of gdn_keras has it.
 """
 
+import argparse
 import json
-import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
 from PIL import Image
 
+EXPORTS = Path(__file__).parents[2] / "out" / "export"  # where `python -m export` writes
 
-def main(model: str, image: str) -> None:
+
+def classify(image: str, *, model: str) -> list[tuple[str, float]]:
+    """Names and probabilities of all classes, best first."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     facts = session.get_modelmeta().custom_metadata_map
     (entry,) = session.get_inputs()
-    height, width = json.loads(facts["trained_size"])
-    colour = entry.shape[3] == 3
-    with Image.open(image) as file:
-        picture = file.convert("RGB" if colour else "L")
-    factor = min(height / picture.height, width / picture.width)
-    size = [max(1, round(factor * side)) for side in picture.size]
-    canvas = Image.new(picture.mode, (width, height))
-    canvas.paste(picture.resize(size), ((width - size[0]) // 2, (height - size[1]) // 2))
-    pixels = np.asarray(canvas).reshape(1, height, width, entry.shape[3])
+    pixels = fit(image, facts, channels=entry.shape[3])
     dtype = np.uint8 if entry.type == "tensor(uint8)" else np.float32
-    (logits,) = session.run(["logits"], {entry.name: pixels.astype(dtype)})[0]
+    (logits,) = session.run(["logits"], {entry.name: pixels[None].astype(dtype)})[0]
     probabilities = np.exp(logits - logits.max())
     probabilities /= probabilities.sum()
-    names = json.loads(facts["class_names"]) or list(range(len(logits)))
-    for index in np.argsort(-logits)[:3]:
-        print(f"{probabilities[index]:7.2%}  {names[index]}")
+    names = json.loads(facts["class_names"]) or [str(k) for k in range(len(logits))]
+    return [(names[k], float(probabilities[k])) for k in np.argsort(-logits)]
+
+
+def fit(image: str, facts: dict[str, str], *, channels: int) -> np.ndarray:
+    """The image in the middle of an array (height, width, channels) as large as the input."""
+    with Image.open(image) as file:
+        picture = file.convert("RGB" if channels == 3 else "L")
+    target = json.loads(facts["trained_size"])
+    scale = int(facts["trained_side"]) / max(picture.size)
+    width, height = (max(1, round(scale * side)) for side in picture.size)
+    pixels = np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC))
+    pixels = pixels.reshape(height, width, channels)
+    for axis in (0, 1):
+        excess = pixels.shape[axis] - target[axis]
+        if excess > 0:
+            pixels = np.take(pixels, range(excess // 2, excess // 2 + target[axis]), axis=axis)
+        else:
+            widths = [(0, 0)] * 3
+            widths[axis] = (-excess // 2, -excess - -excess // 2)
+            pixels = np.pad(pixels, widths, mode=facts["surroundings"])
+    return pixels
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("image", metavar="IMAGE")
+    parser.add_argument("--model", help="default: model.onnx here, or the first in out/export/")
+    args = parser.parse_args()
+    places = [args.model] if args.model else ["model.onnx", *sorted(EXPORTS.glob("*/model.onnx"))]
+    model = next((str(place) for place in places if Path(place).is_file()), None)
+    if model is None:
+        parser.error("there is no ONNX file; make one: python -m export onnx NAME")
+    print(model)
+    for name, probability in classify(args.image, model=model)[:3]:
+        print(f"{probability:7.2%}  {name}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main()

@@ -1,0 +1,162 @@
+"""The model card of a repository on the Hugging Face Hub: for the Hub and for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.zoo import Folder, ModelInfo
+
+CURVE = "accuracy.png"  # accuracy per size, in the zoo folder
+_TASK = "image-classification"
+_ON_THE_HUB = {"fashion_mnist": "zalando-datasets/fashion_mnist", "cifar10": "uoft-cs/cifar10"}
+_TAGS = ["gdn-keras", "gaussian-derivatives", "scale-space", "scale-covariance", "onnx"]
+_CITATION = """```bibtex
+@article{perzanowski2025scale,
+  title={Scale generalisation properties of extended scale-covariant and scale-invariant
+         {G}aussian derivative networks on image datasets with spatial scaling variations},
+  author={Perzanowski, Andrzej and Lindeberg, Tony},
+  journal={Journal of Mathematical Imaging and Vision},
+  volume={67},
+  number={29},
+  year={2025}
+}
+```
+"""
+_USE = """## Use
+The repository is an unzipped Keras model and a folder of the `gdn_keras` zoo at the same time.
+`gdn_keras` is installed from a clone of its repository with `pip install .`.
+
+### Keras
+
+```python
+import gdn_keras  # Keras then knows the network's class
+import keras
+
+model = keras.saving.load_model("hf://{repo}")  # raw pixels 0…255 in, logits out
+```
+
+or, with the hash of the weights checked, at one commit if you like, and for other sizes, scales
+and densities:
+
+```python
+import gdn_keras
+
+model = gdn_keras.zoo.load("hf://{repo}")
+```
+
+### ONNX
+
+`model.onnx` deviates from Keras by {deviation:.0e} at most, on sample and random images in batches
+of 1, 3 and 32. It needs no Keras:
+
+```python
+import json
+
+import numpy as np
+import onnxruntime
+from huggingface_hub import hf_hub_download
+
+session = onnxruntime.InferenceSession(hf_hub_download("{repo}", "model.onnx"))
+names = json.loads(session.get_modelmeta().custom_metadata_map["class_names"])
+pixels = np.zeros((1, {height}, {width}, {channels}), "float32")  # your image, 0…255
+(logits,) = session.run(["logits"], {{"image": pixels}})
+print(names[logits[0].argmax()])
+```
+
+{int8}### Fine-tune
+
+```python
+import gdn_keras
+import keras
+
+model = gdn_keras.zoo.load("hf://{repo}", num_classes=2)  # a new last layer, the rest kept
+model.compile(
+    optimizer=keras.optimizers.AdamW(1e-3),
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    metrics=["accuracy"],
+)
+model.fit(images, labels, batch_size=16, epochs=1)  # your images, 0…255, and their classes
+```
+
+All scale channels share the weights, so what is learned at one size holds at the others.
+
+"""
+
+
+def hub_card(
+    folder: Folder,
+    info: ModelInfo,
+    *,
+    repo: str,
+    deviation: float,
+    int8: dict[str, Any] | None = None,
+) -> str:
+    """README.md of the repository: metadata, the folder's own card, how to use it, citation.
+
+    Args:
+        repo: owner/name.
+        deviation: of the ONNX file from Keras.
+        int8: the report of the quantised file, if there is one.
+    """
+    height, width = info.config.input_size
+    use = _USE.format(
+        repo=repo,
+        deviation=deviation,
+        height=height,
+        width=width,
+        channels=info.config.input_channels,
+        int8="" if int8 is None else _int8(int8),
+    )
+    start, heading, rest = folder.card.partition("\n## ")
+    if len(info.accuracy) > 1 and f"({CURVE})" not in folder.card:
+        start += f"\n![accuracy per size]({CURVE})\n"
+    return f"---\n{_metadata(info)}\n---\n\n{start}\n{use}{heading.lstrip()}{rest}\n{_CITATION}"
+
+
+def _metadata(info: ModelInfo) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    dataset = RESCALINGS[info.dataset].source if info.dataset in RESCALINGS else info.dataset
+    dataset = _ON_THE_HUB.get(dataset, dataset)
+    unit = "object size {} pixels" if info.dataset.startswith("stir_") else "size factor {}"
+    results = [
+        EvalResult(
+            task_type=_TASK,
+            dataset_type=dataset,
+            dataset_name=f"{info.dataset}, {unit.format(size)}",
+            dataset_config=unit.format(size).replace(" ", "_"),
+            dataset_split="test",
+            metric_type="accuracy",
+            metric_name=f"accuracy, {unit.format(size)}",
+            metric_value=value,
+        )
+        for size, value in info.accuracy.items()
+    ]
+    return ModelCardData(
+        library_name="keras",
+        pipeline_tag=_TASK,
+        license=info.licence.lower(),
+        datasets=[dataset],
+        metrics=["accuracy"],
+        tags=[*_TAGS, info.dataset],
+        model_name=info.name,
+        eval_results=results,
+    ).to_yaml()
+
+
+def _int8(report: dict[str, Any]) -> str:
+    sizes = list(report["int8"])
+    rows = [
+        ["size", *(size.rstrip("0").rstrip(".") if "." in size else size for size in sizes)],
+        ["---"] * (len(sizes) + 1),
+        *(
+            [label, *(f"{100 * report[key][size]:.2f}" for size in sizes)]
+            for label, key in (("float %", "float"), ("int8 %", "int8"))
+        ),
+    ]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return (
+        "`model.int8.onnx` is the same network in 8-bit integers; accuracy on all "
+        f"{report['num_test_images']:,} test images per size:\n\n{table}\n\n"
+    )

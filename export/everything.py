@@ -1,0 +1,146 @@
+"""Every export of every network in `zoo/`, one after the other; interrupted, it goes on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import keras
+
+from export import hub
+from export.files import write_litert, write_onnx, write_saved_model
+from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
+from gdn_keras import registry, zoo
+from gdn_keras.version import __version__
+from gdn_keras.weights import file_sha256
+
+REFUSED = "refused"
+STATE_FILE = "done.json"  # beside a network's exports: what is finished, for which weights
+
+
+def export_all(
+    output: Path, *, owner: str | None = None, private: bool = False, force: bool = False
+) -> int:
+    """Returns 0, or 1 if something failed; a failure does not stop the rest.
+
+    Args:
+        owner: on the Hub; without, the folders are written and nothing is sent.
+        force: do again what is done.
+    """
+    root = registry.checkout()
+    if root is None:
+        raise FileNotFoundError("`python -m export all` is run from a clone, which has a zoo/.")
+    folders = zoo.folders(root / "zoo")
+    if not folders:
+        raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")
+    if owner is not None:
+        hub.check_repo(f"{owner}/name")
+        hub.need_token()
+    table: dict[str, dict[str, str]] = {}
+    failures = []
+    for number, path in enumerate(folders, start=1):
+        print(f"[{number}/{len(folders)}] {path.name}", flush=True)
+        table[path.name] = {}
+        try:
+            folder = zoo.read_folder(path)
+        except ValueError as error:
+            failures.append(f"{path.name}: {error}")
+            continue
+        state = _State(output / path.name / STATE_FILE)
+        steps = _steps(folder, output / path.name, owner=owner, private=private)
+        for step, key, result, run in steps:
+            text = None if force else state.get(step, key, result)
+            if text is None:
+                print(f"{path.name}: {step}", flush=True)
+                try:
+                    text = run()
+                    state.put(step, key, text)
+                except (ValueError, OSError) as error:
+                    text = "failed"
+                    failures.append(f"{path.name}, {step}: {error}")
+                    print(f"error: {error}", file=sys.stderr)
+            table[path.name][step] = text
+        keras.backend.clear_session()  # or the graphs of all networks stay in memory
+    print(_markdown(table))
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _steps(
+    folder: zoo.Folder, target: Path, *, owner: str | None, private: bool
+) -> Iterator[tuple[str, str, Path, Callable[[], str]]]:
+    """Name, what the result depends on, where it is, and how it is made (gives a short text)."""
+    name, info = folder.path.name, zoo.info(folder.path)
+
+    def checked(write, file: str) -> str:
+        return f"{write(zoo.load(folder.path), target / file, info=info):.0e}"
+
+    def int8() -> str:
+        try:
+            report = write_int8(zoo.load(folder.path), target / INT8_FILE, info=info)
+        except AccuracyError as error:  # a result, not a failure
+            print(error)
+            return REFUSED
+        return f"-{report['worst_loss_ppt']:.2f} ppt"
+
+    def to_hub() -> str:
+        options = {"private": private, "exports": target}
+        if owner is None:
+            hub.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
+            return "written"
+        return hub.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
+
+    network = f"{__version__} {_digest(folder.path)}"
+    for step, file, write in (
+        ("onnx", hub.ONNX_FILE, write_onnx),
+        ("saved-model", "saved_model", write_saved_model),
+        ("litert", "model.tflite", write_litert),
+    ):
+        yield step, network, target / file, functools.partial(checked, write, file)
+    yield "int8", network, target / INT8_FILE, int8
+    # only now it is known whether there is an int8 file to go with it
+    has_int8 = accepted_report(target, info) is not None
+    yield "hub", f"{network} {owner} {private} {has_int8}", target / "hub", to_hub
+
+
+def _digest(folder: Path) -> str:
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    text = "".join(f"{path.name} {file_sha256(path)}\n" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _State:
+    """What is finished, as JSON: step -> what it depended on, and its result."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.done = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def get(self, step: str, key: str, path: Path) -> str | None:
+        found = self.done.get(step, {})
+        there = path.exists() or found.get("result") == REFUSED
+        return found.get("result") if found.get("key") == key and there else None
+
+    def put(self, step: str, key: str, result: str) -> None:
+        self.done[step] = {"key": key, "result": result}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        temporary.write_text(json.dumps(self.done, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(self.path)
+
+
+def _markdown(table: dict[str, dict[str, str]]) -> str:
+    """Deviation from Keras, loss of int8, commit; one row per network."""
+    steps = list(dict.fromkeys(step for row in table.values() for step in row))
+    rows = [["network", *steps], ["---"] * (len(steps) + 1)]
+    rows += [[name, *(row.get(step, "failed") for step in steps)] for name, row in table.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    )

@@ -1,0 +1,278 @@
+"""Static int8 quantisation of an ONNX export, kept only if it classifies as well as float.
+
+Weights become int8 with one factor per feature, maps become uint8 with one factor each; the
+factors of the maps are measured on calibration images. The layers have the dense form of
+`export.network`: splitting their kernels adds maps that would have to be rounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from export import verify
+from export.files import kept_if_good, save_checked
+from gdn_keras.datasets import Arrays, load_arrays, load_samples, load_stir
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.evaluation import size_keys
+from gdn_keras.model import GaussDerNet
+from gdn_keras.predict import read_image
+from gdn_keras.records import read_json, to_json
+from gdn_keras.version import __version__
+from gdn_keras.weights import file_sha256
+from gdn_keras.zoo import ModelInfo
+
+INT8_FILE, REPORT_FILE = "model.int8.onnx", "model.int8.json"
+MAX_LOSS = 1.0  # percentage points, at any size
+CALIBRATION_IMAGES = 180  # bundled samples, the same number of each size
+BATCH = 32
+
+
+class AccuracyError(ValueError):
+    """A quantised network that classifies worse than the network it was made from."""
+
+
+def write_int8(
+    model: GaussDerNet,
+    path: Path,
+    *,
+    info: ModelInfo,
+    calibrate: Sequence[str | Path] = (),
+    **options,
+) -> dict[str, Any]:
+    """Quantise a network, measure it on its whole test set, and keep it if it is good enough.
+
+    The accuracies are written next to the file, with the suffix .json, and returned. Interrupted,
+    it goes on with the next size when it is called again.
+
+    Args:
+        calibrate: image files or folders of them. Default: the bundled samples at all sizes.
+        options: as `to_onnx`.
+    """
+    if model.config.input_size != info.config.input_size:
+        raise ValueError(
+            "`--quantize` measures the network on its test images, so it must have their size, "
+            f"{info.config.input_size}. Received: {model.config.input_size}."
+        )
+    report_path = path.with_suffix(".json")
+    progress = path.with_name(f".{path.name}.progress")
+    images, source = _calibration_images(model, info.dataset, calibrate)
+    with kept_if_good(path) as new:
+        reference = new.with_name("float.onnx")
+        deviation = save_checked(model, reference, info=info, split=False, **options)
+        print(f"float: max deviation from Keras {deviation:.1e}")
+        print(f"calibrating on {len(images)} images: {source}")
+        quantise_file(reference, new, images)
+        float_run, int8_run = verify.onnx_runner(reference), verify.onnx_runner(new)
+        evaluation = Evaluation(info, progress, key=file_sha256(new))
+        before = _known_accuracy(model, info)
+        if before is None:
+            before = evaluation.accuracy("float", float_run)
+        try:
+            after = evaluation.accuracy("int8", int8_run, at_least=before)
+        except AccuracyError:
+            for stale in (path, report_path, progress):
+                stale.unlink(missing_ok=True)
+            raise
+        report = {
+            "name": info.name,
+            "dataset": info.dataset,
+            "split": "test",
+            "num_test_images": info.num_test_images,
+            "sampling_density": model.config.sampling_density,
+            "float": before,
+            "int8": after,
+            "worst_loss_ppt": round(max(100 * (before[k] - after[k]) for k in after), 4),
+            "allowed_loss_ppt": MAX_LOSS,
+            "calibration": {"images": len(images), "source": source},
+            "weights_sha256": info.weights_sha256,
+            "file_sha256": file_sha256(new),
+            "versions": _versions(),
+        }
+        new.with_name(report_path.name).write_text(to_json(report), encoding="utf-8")
+        new.with_name(report_path.name).replace(report_path)
+        length = new.stat().st_size
+    progress.unlink(missing_ok=True)
+    print(f"{path}: {length:,} bytes, loses {report['worst_loss_ppt']:.2f} ppt at most")
+    return report
+
+
+def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
+    """The report of the int8 file in `folder` if it was accepted for the weights of `info`."""
+    if not (folder / INT8_FILE).is_file() or not (folder / REPORT_FILE).is_file():
+        return None
+    report = read_json(folder / REPORT_FILE, dict)
+    expected = {
+        "weights_sha256": info.weights_sha256,
+        "file_sha256": file_sha256(folder / INT8_FILE),
+        "sampling_density": info.config.sampling_density,
+    }
+    fits = all(report.get(key) == value for key, value in expected.items())
+    return report if fits and report["worst_loss_ppt"] <= MAX_LOSS else None
+
+
+# === Calibration ===
+
+
+def _calibration_images(
+    model: GaussDerNet, dataset: str, paths: Sequence[str | Path]
+) -> tuple[np.ndarray, str]:
+    """Float32 images as the network takes them, and where they are from."""
+    if paths:
+        files = sorted(file for path in paths for file in _files(Path(path)))
+        if not files:
+            raise ValueError(
+                f"`--calibrate` found no files. Received: {', '.join(map(str, paths))}."
+            )
+        pixels = [read_image(f, config=model.config, dataset=dataset).pixels for f in files]
+        return np.stack(pixels).astype("float32"), "given files"
+    if dataset not in (*FAMILIES, *RESCALINGS):
+        raise ValueError(f"There are no bundled images of {dataset}; give some with `--calibrate`.")
+    sizes = [float(key) for key in size_keys(dataset)] if dataset in RESCALINGS else [1.0]
+    each = CALIBRATION_IMAGES // len(sizes)
+    images = [load_samples(dataset, size_factor=size).images[:each] for size in sizes]
+    return np.concatenate(images).astype("float32"), "bundled samples at every size"
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        return [path]
+    return (file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def quantise_file(source: Path, target: Path, images: np.ndarray) -> None:
+    """Quantise an ONNX file; the ranges of its maps are those on `images`."""
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    (entry,) = onnx.load(source).graph.input
+    kind = onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.batches = iter(range(0, len(images), BATCH))
+
+        def get_next(self):
+            first = next(self.batches, None)
+            if first is None:
+                return None
+            return {entry.name: images[first : first + BATCH].astype(kind)}
+
+    prepared = source.with_name("prepared.onnx")
+    # the graph is as simple as it gets already; this only notes the shapes of all maps
+    quant_pre_process(source, prepared, skip_optimization=True, skip_symbolic_shape=True)
+    quantization.quantize_static(
+        prepared,
+        target,
+        Reader(),
+        quant_format=quantization.QuantFormat.QDQ,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
+        per_channel=True,
+    )
+    proto = onnx.load(target)
+    kept = [entry for entry in proto.metadata_props if not entry.key.startswith("onnx.")]
+    del proto.metadata_props[:]
+    proto.metadata_props.extend(kept)
+    onnx.checker.check_model(proto, full_check=True)
+    onnx.save(proto, target)
+
+
+# === Accuracy ===
+
+
+class Evaluation:
+    """Accuracy on the whole test set, size by size; what was measured is kept in a file.
+
+    Args:
+        progress: the file; it counts only for the same quantised network.
+        key: the hash of that network.
+    """
+
+    def __init__(self, info: ModelInfo, progress: Path, *, key: str):
+        self.info, self.progress, self.key = info, progress, key
+        self.measured: dict[str, dict[str, float]] = {"float": {}, "int8": {}}
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            state = json.loads(progress.read_text(encoding="utf-8"))
+            if state.pop("key", None) == key:
+                self.measured |= state
+
+    def accuracy(
+        self, which: str, run: Callable, *, at_least: dict[str, float] | None = None
+    ) -> dict[str, float]:
+        """By size; raises `AccuracyError` at the first size that loses too much."""
+        done = self.measured[which]
+        for size in size_keys(self.info.dataset):
+            if size in done:
+                print(f"  size {size}: {which} {done[size]:.2%}, measured before")
+            else:
+                done[size] = self._measure(which, run, size)
+                self.progress.parent.mkdir(parents=True, exist_ok=True)
+                state = json.dumps({"key": self.key, **self.measured})
+                self.progress.write_text(state, encoding="utf-8")
+                print(f"  size {size}: {which} {done[size]:.2%}", flush=True)
+            loss = 100 * (at_least[size] - done[size]) if at_least else 0.0
+            if loss > MAX_LOSS + 1e-9:
+                raise AccuracyError(
+                    f"int8 loses {loss:.2f} percentage points at size {size} ({at_least[size]:.2%} "
+                    f"to {done[size]:.2%}); at most {MAX_LOSS:g} is allowed. No file was kept."
+                )
+        return dict(done)
+
+    def _measure(self, which: str, run: Callable, size: str) -> float:
+        from tqdm import tqdm
+
+        test = self._test_set(size)
+        right = 0
+        batches = range(0, len(test), BATCH)
+        for first in tqdm(batches, desc=f"{which}, size {size}", leave=False, disable=None):
+            images = test.images[first : first + BATCH]
+            predicted = run(images)["logits"].argmax(axis=1)
+            right += int((predicted == test.labels[first : first + BATCH]).sum())
+        return right / len(test)
+
+    def _test_set(self, size: str) -> Arrays:
+        dataset = self.info.dataset
+        try:
+            if dataset.startswith("stir_"):
+                test = load_stir(dataset, split="test", sizes=[int(size)])
+            else:
+                test = load_arrays(dataset, split="test", size_factor=float(size))
+        except Exception as error:  # of tensorflow_datasets too, which may try to download
+            raise FileNotFoundError(
+                f"int8 is accepted on the whole test set of {dataset} only, and that is not here; "
+                "set GDN_KERAS_DATA to the folder with the original files. "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if len(test) != self.info.num_test_images:
+            raise ValueError(
+                f"The test set of {dataset} must have {self.info.num_test_images:,} images at size "
+                f"{size}, as metrics.json says. Received: {len(test):,}."
+            )
+        return test
+
+
+def _known_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
+    """What metrics.json says of this network; the float export computes the same to 1e-4."""
+    if model.config == info.config:
+        return info.accuracy
+    if model.config == info.config.replace(sampling_density=None):
+        return info.exact_accuracy
+    return None
+
+
+def _versions() -> dict[str, str]:
+    import onnxruntime
+
+    return {
+        "gdn-keras": __version__,
+        "onnx": onnx.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
