@@ -299,8 +299,26 @@ def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
     assert place("evaluate", *trial, "--holdout") == 0
     results = json.loads((place.folder(name) / "validation_evaluation.json").read_text())
     assert {result["images"] for result in results.values()} == {50}
+    assert place("evaluate", *trial, "--holdout", "--limit", "20") == 0
+    results = json.loads((place.folder(name) / "validation20_evaluation.json").read_text())
+    assert {result["images"] for result in results.values()} == {20}
+    assert place("evaluate", "tiny_single", "--limit", "20") == 1
+    assert "The test set is measured whole" in capsys.readouterr().err
     assert place("evaluate", *trial) == 1
     assert "measured on the validation split, never on the test set" in capsys.readouterr().err
+
+
+def test_a_trial_may_go_on_with_other_samples(after_single):
+    place = after_single
+    first = ("--set", "epochs=0.5", "--set", "sampling_density=0.5")
+    then = ("--then", "sampling_density=null", "--then", "epochs=0.1")
+    assert place("run", "tiny_single", *first, *then, "--holdout") == 0
+    name = "tiny_single@holdout-epochs0.5-sampling_density0.5-then-sampling_densitynull-epochs0.1"
+    record = place.record(name)
+    densities = [stage["config"]["sampling_density"] for stage in record["stages"]]
+    assert densities == [0.5, None] and record["config"]["sampling_density"] is None
+    assert [stage["name"] for stage in record["stages"]] == ["single", "then"]
+    assert record["images"] == 320 + 64
 
 
 # === queue ===

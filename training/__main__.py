@@ -139,6 +139,14 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD=VALUE",
         help="change a setting of the last stage, for a trial (never published): --set epochs=2",
     )
+    parser.add_argument(
+        "--then",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="one more stage for a trial, like the last one but for this: "
+        "--then sampling_density=null --then epochs=0.1",
+    )
 
 
 def _place_options(parser: argparse.ArgumentParser) -> None:

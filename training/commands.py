@@ -127,10 +127,11 @@ def _by_priority(arguments) -> list[str]:
 
 def evaluate(arguments) -> int:
     recipe = chosen_recipe(arguments)
-    if arguments.set and not arguments.holdout:
+    trial = arguments.set + arguments.then
+    if trial and not arguments.holdout:
         raise ValueError(
             "A trial is measured on the validation split, never on the test set: it must have been "
-            f"run with --holdout. Received: --set {' '.join(arguments.set)} without it."
+            f"run with --holdout. Received: {' '.join(trial)} without it."
         )
     if arguments.limit is not None and not (arguments.holdout and arguments.limit > 0):
         raise ValueError(

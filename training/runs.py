@@ -23,9 +23,10 @@ def chosen_recipe(arguments) -> Recipe:
     A trial has another name, so that it never mixes with the real run.
     """
     recipe = get(arguments.name)
-    if not (arguments.set or arguments.holdout):
+    if not (arguments.set or arguments.then or arguments.holdout):
         return recipe
-    words = ["holdout"] * arguments.holdout + [re.sub(r"[^\w.+-]", "", c) for c in arguments.set]
+    changes = arguments.set + ["then"] * bool(arguments.then) + arguments.then
+    words = ["holdout"] * arguments.holdout + [re.sub(r"[^\w.+-]", "", c) for c in changes]
     split = "train" if arguments.holdout else recipe.train_split
     return dataclasses.replace(recipe, name=f"{recipe.name}@{'-'.join(words)}", train_split=split)
 
@@ -129,16 +130,21 @@ def precision(arguments) -> str:
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
     plan = plan_run(recipe, budget=arguments.budget, finished=finished, dtype=dtype)
-    changes = getattr(arguments, "set", [])
-    if not changes:
-        return plan
-    if not plan.stages:
+    changes, more = getattr(arguments, "set", []), getattr(arguments, "then", [])
+    if (changes or more) and not plan.stages:
         raise ValueError(f"`--set` changes training, and {recipe.name} is derived without any.")
+    stages = plan.stages
+    if changes:
+        stages = (*stages[:-1], _changed(stages[-1], changes))
+    if more:
+        stages = (*stages, dataclasses.replace(_changed(stages[-1], more), name="then"))
+    return dataclasses.replace(plan, stages=stages)
+
+
+def _changed(stage: Stage, changes: list[str]) -> Stage:
     parsed = _parsed(changes)
     sampling = {name: parsed.pop(name) for name in SAMPLING if name in parsed}
-    last = plan.stages[-1]
-    last = dataclasses.replace(last, config=last.config.replace(**sampling), **parsed)
-    return dataclasses.replace(plan, stages=(*plan.stages[:-1], last))
+    return dataclasses.replace(stage, config=stage.config.replace(**sampling), **parsed)
 
 
 def _parsed(changes: list[str]) -> dict[str, Any]:

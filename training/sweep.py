@@ -97,6 +97,7 @@ def command(name: str, arguments) -> list[str]:
         value = getattr(arguments, option)
         if value is not None:
             words += [f"--{option}", str(value)]
-    for change in arguments.set:
-        words += ["--set", change]
+    for option in ("set", "then"):
+        for change in getattr(arguments, option):
+            words += [f"--{option}", change]
     return words + ["--holdout"] * arguments.holdout + ["--jit"] * arguments.jit
