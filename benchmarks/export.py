@@ -1,71 +1,110 @@
-"""Inference in Keras against the exported ONNX file in onnxruntime, in turns, in one process.
+"""Inference in Keras against the exported file in onnxruntime, float and int8, in one run.
 
-Networks of the paper's sizes with random weights: the time does not depend on the weights.
+Networks of the paper's sizes with random weights: the time does not depend on the weights. Each
+contender has a process of its own with two threads, and they take turns.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
-import numpy as np
+from benchmarks.cases import images_and_labels
+from benchmarks.report import print_table, record
+from benchmarks.timing import THREADS, Worker, disturbed, median_seconds
 
 RECIPES = ("fashion_avg_2jet", "cifar_avg_2jet")
-DENSITY = 2**-0.5
 BATCHES = (1, 32)
-SECONDS = 6.0  # per network and batch size
+DENSITY = 2**-0.5
+ROUNDS = 7
+RUNS = {1: 20, 32: 1}  # per sample, which should not be much shorter than 0.1 s
+CONTENDERS = ("keras", "keras folded", "float", "int8")
+TARGETS = {"float": 1.3, "int8": 2.0}  # times Keras; times float, where the CPU has VNNI
 
 
-def run() -> dict:
-    """Median milliseconds per batch: {network: {batch: {"keras": …, "onnx": …}}}."""
+def step(*, contender: str, recipe: str, batch: int) -> Callable[[], object]:
+    """What is timed, in its own process."""
+    from gdn_keras import build_model, fold
+    from training import recipes
+
+    config = recipes.get(recipe).config.replace(sampling_density=DENSITY)
+    model = build_model(config)
+    images, _ = images_and_labels(config, batch)
+    if contender.startswith("keras"):
+        model = fold(model) if contender.endswith("folded") else model
+        return lambda: [model.predict_on_batch(images) for _ in range(RUNS.get(batch, 1))]
+    session = _session(model, images, quantised=contender == "int8")
+    return lambda: [session.run(None, {"image": images}) for _ in range(RUNS.get(batch, 1))]
+
+
+def _session(model, images, *, quantised: bool):
+    import onnx
     import onnxruntime
 
     from export.onnx_model import to_onnx
-    from gdn_keras.model import build_model
-    from training import recipes
+    from export.quantise import quantise_file
 
-    results: dict = {}
-    for name in RECIPES:
-        config = recipes.get(name).config.replace(sampling_density=DENSITY)
-        model = build_model(config)
-        session = onnxruntime.InferenceSession(
-            to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        results[name] = {}
-        for batch in BATCHES:
-            shape = (batch, *config.input_size, config.input_channels)
-            images = np.random.default_rng(0).uniform(0, 255, shape).astype("float32")
-            results[name][str(batch)] = _alternate(
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "float.onnx"
+        onnx.save(to_onnx(model, split=not quantised), path)
+        if quantised:
+            source, path = path, path.with_name("int8.onnx")
+            quantise_file(source, path, images)
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run(
+    *,
+    networks: Sequence[str] = RECIPES,
+    batches: Sequence[int] = BATCHES,
+    rounds: int = ROUNDS,
+) -> list[dict]:
+    """One row for each network and batch size: median milliseconds per batch, and ratios."""
+    rows = []
+    for recipe in networks:
+        for batch in batches:
+            samples = _take_turns(recipe, batch, rounds)
+            ms = {
+                name: 1e3 * median_seconds(found) / RUNS.get(batch, 1)
+                for name, found in samples.items()
+            }
+            rows.append(
                 {
-                    "keras": lambda x=images, m=model: m.predict_on_batch(x),
-                    "onnx": lambda x=images, s=session: s.run(None, {"image": x}),
+                    "network": recipe,
+                    "batch": batch,
+                    **{f"{name} ms": value for name, value in ms.items()},
+                    "keras / float": ms["keras"] / ms["float"],
+                    "folded / float": ms["keras folded"] / ms["float"],
+                    "float / int8": ms["float"] / ms["int8"],
+                    "disturbed": sum(disturbed(found) for found in samples.values()),
                 }
             )
-    return results
+    return rows
 
 
-def _alternate(steps: dict) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():
-        step(), step()
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(times["onnx"]) < 5:
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: round(statistics.median(values), 2) for name, values in times.items()}
+def _take_turns(recipe: str, batch: int, rounds: int) -> dict:
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(Worker("tensorflow")) for name in CONTENDERS}
+        for name, worker in workers.items():
+            worker.prepare(
+                "benchmarks.export:step", name=name, contender=name, recipe=recipe, batch=batch
+            )
+        samples = {name: [] for name in workers}
+        for _ in range(rounds):
+            for name, worker in workers.items():
+                samples[name].append(worker.sample(name))
+    return samples
 
 
 def main() -> None:
-    results = run()
-    print("| network | batch | Keras ms | ONNX ms | Keras / ONNX |\n|---|--:|--:|--:|--:|")
-    for name, batches in results.items():
-        for batch, ms in batches.items():
-            ratio = ms["keras"] / ms["onnx"]
-            print(f"| {name} | {batch} | {ms['keras']} | {ms['onnx']} | {ratio:.2f} |")
-    print(json.dumps({"benchmark": "export", **results}))
+    rows = run()
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+    print(f"targets: keras / float {TARGETS['float']}, float / int8 {TARGETS['int8']} with VNNI")
+    record("export", {"rows": rows})
 
 
 if __name__ == "__main__":
