@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,4 +185,5 @@ def _size(text: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidy up then, too
     sys.exit(main())

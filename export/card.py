@@ -47,7 +47,7 @@ model = gdn_keras.zoo.load("hf://{repo}")
 
 ### ONNX
 
-`model.onnx` deviates from Keras by {deviation:.0e} at most, on sample and random images in batches
+`model.onnx` deviates from Keras by {deviation:.1e} at most, on sample and random images in batches
 of 1, 3 and 32. It needs no Keras:
 
 ```python

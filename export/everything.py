@@ -78,7 +78,7 @@ def _steps(
     name, info = folder.path.name, zoo.info(folder.path)
 
     def checked(write, file: str) -> str:
-        return f"{write(zoo.load(folder.path), target / file, info=info):.0e}"
+        return f"{write(zoo.load(folder.path), target / file, info=info):.1e}"
 
     def int8() -> str:
         try:

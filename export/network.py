@@ -80,7 +80,7 @@ def write_network(
         images: raw pixels, (batch, channel, height, width), for each scale channel.
         dynamic: the spatial axes may have any size; the network must then compute every layer on
             every pixel.
-        split: 3x3 kernels may become smaller ones on differences.
+        split: 3x3 kernels may become smaller ones on differences; best in float, not in int8.
     """
     config = model.config
     maps = []
@@ -146,7 +146,8 @@ class LayerWriter:
         self.in_parts = split and blocked and not first
         self.padded = config.padding != "zero" and max(map(max, self.pads)) > 0
         large = max(axis.window.count for axis in self.axes) > MATRIX_SIZE
-        pad = large and self._can_pad()
+        # quantised, padding beats the MatMul at every size: 15 against 17 ms for cifar_avg_2jet
+        pad = (large or not split) and self._can_pad()
         self.depthwise = dynamic or (not first and blocked and (not self.padded or pad))
 
     def write(self, x: str) -> str:

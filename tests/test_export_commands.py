@@ -37,6 +37,7 @@ def target(tmp_path):
 # === Networks of every kind ===
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "changes",
     [

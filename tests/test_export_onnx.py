@@ -55,6 +55,24 @@ def test_onnx_computes_what_keras_computes(changes, widths):
     np.testing.assert_allclose(run_onnx(to_onnx(model), images)[0], expected, atol=5e-5)
 
 
+@pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize("jet_order", [2, 3])
+def test_the_form_for_int8_computes_the_same(padding, jet_order):
+    config = small_config(
+        widths=(16, 16),
+        padding=padding,
+        jet_order=jet_order,
+        input_size=(33, 40),
+        spatial_selection="max",
+    )
+    model = randomise(build_model(config))
+    images = random_images(model.config, batch=3)
+    proto = to_onnx(model, split=False)
+    kinds = [node.op_type for node in proto.graph.node]
+    assert ("Pad" in kinds) == (padding != "zero") and "Add" not in kinds
+    np.testing.assert_allclose(run_onnx(proto, images)[0], keras_logits(model, images), atol=5e-5)
+
+
 @pytest.mark.parametrize("selection", ["centre", "max"])
 @pytest.mark.parametrize("padding", ["zero", "reflect"])
 def test_one_file_takes_every_size(selection, padding):
