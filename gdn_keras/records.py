@@ -55,6 +55,7 @@ class Metrics:
     sampling_density: float | None  # of the evaluation; None: every pixel
     accuracy: dict[str, float]
     exact_accuracy: dict[str, float] | None = None  # with every pixel, if measured too
+    matched_accuracy: dict[str, float] | None = None  # all sigmas times the size factor, if too
     mean_accuracy: float  # over all sizes
     golden: Golden
     sample_accuracy: float  # on all images of the golden logits' sample set
@@ -81,7 +82,7 @@ class Metrics:
         self._check()
 
     def _check(self) -> None:
-        for name in ("accuracy", "exact_accuracy"):
+        for name in ("accuracy", "exact_accuracy", "matched_accuracy"):
             for key, value in (getattr(self, name) or {}).items():
                 _expect_fraction(f"{name}[{key!r}]", value)
         for name in ("mean_accuracy", "sample_accuracy", "paper_accuracy", "calibration_error"):
@@ -89,11 +90,13 @@ class Metrics:
                 _expect_fraction(name, getattr(self, name))
         if not self.accuracy:
             raise ValueError("`accuracy` must have at least one size. Received: accuracy={}.")
-        if self.exact_accuracy is not None and list(self.exact_accuracy) != list(self.accuracy):
-            raise ValueError(
-                "`exact_accuracy` must have the sizes of `accuracy`. "
-                f"Received: {list(self.exact_accuracy)} and {list(self.accuracy)}."
-            )
+        for name in ("exact_accuracy", "matched_accuracy"):
+            sizes = getattr(self, name)
+            if sizes is not None and list(sizes) != list(self.accuracy):
+                raise ValueError(
+                    f"`{name}` must have the sizes of `accuracy`. "
+                    f"Received: {list(sizes)} and {list(self.accuracy)}."
+                )
         mean = sum(self.accuracy.values()) / len(self.accuracy)
         if abs(mean - self.mean_accuracy) > 1e-6:
             raise ValueError(

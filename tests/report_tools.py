@@ -26,7 +26,7 @@ def tiny(name: str) -> GaussDerNetConfig:
     )
 
 
-def metrics_of(name: str, accuracy: dict[str, float], histograms=None) -> zoo.Metrics:
+def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=None) -> zoo.Metrics:
     return zoo.Metrics(
         dataset=RECIPES[name].dataset,
         split="test",
@@ -37,6 +37,7 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None) -> zoo.Me
         golden=zoo.Golden(sample_set=RECIPES[name].dataset, indices=(0,), logits=((0.0, 1.0),)),
         sample_accuracy=1.0,
         scale_histograms=histograms,
+        matched_accuracy=matched,
         versions={},
     )
 
@@ -45,12 +46,12 @@ def recipe_of(name: str) -> dict:
     return {"name": name, "budget": "cpu", "seed": 0, "lineage": [], "images_seen": 1234}
 
 
-def folder(name: str, accuracy: dict[str, float], histograms=None) -> zoo.Folder:
+def folder(name: str, accuracy: dict[str, float], histograms=None, matched=None) -> zoo.Folder:
     """A zoo folder that exists in memory only, enough for what needs no weights."""
     return zoo.Folder(
         path=Path(name),
         config=tiny(name),
-        metrics=metrics_of(name, accuracy, histograms),
+        metrics=metrics_of(name, accuracy, histograms, matched),
         recipe=recipe_of(name),
         card="",
     )

@@ -54,7 +54,7 @@ def single(data, tmp_path_factory):
     """tiny_single, trained, evaluated both ways, published."""
     place = Place(data, tmp_path_factory.mktemp("single"))
     assert place("run", "tiny_single") == 0
-    assert place("evaluate", "tiny_single", "--exact") == 0
+    assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
     assert place("publish", "tiny_single") == 0
     return place
 
@@ -99,21 +99,24 @@ def test_the_published_network_is_the_trained_one(single):
     np.testing.assert_allclose(logits[list(golden.indices)], golden.logits, atol=1e-5)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_published_accuracy_is_what_keras_measures(single, exact):
+@pytest.mark.parametrize("way", ["accuracy", "exact_accuracy", "matched_accuracy"])
+def test_the_published_accuracy_is_what_keras_measures(single, way):
     folder = gdn_keras.zoo.read_folder(single.zoo / "tiny_single")
     metrics = folder.metrics
-    assert list(metrics.accuracy) == list(metrics.exact_accuracy) == SIZES
-    changes = {"sampling_density": None} if exact else {}
-    model = gdn_keras.zoo.load(folder.path, **changes)
-    model.compile(metrics=["accuracy"], loss="sparse_categorical_crossentropy")
+    assert list(metrics.accuracy) == list(getattr(metrics, way)) == SIZES
     for key in ("0.500", "1.000"):
+        changes = {
+            "accuracy": {},
+            "exact_accuracy": {"sampling_density": None},
+            "matched_accuracy": {"channel_sigmas": (float(key) * 1.0,)},
+        }
+        model = gdn_keras.zoo.load(folder.path, **changes[way])
+        model.compile(metrics=["accuracy"], loss="sparse_categorical_crossentropy")
         test = load_arrays(
             "rescaled_fashion_mnist", split="test", size_factor=float(key), data_dir=single.data
         )
         measured = model.evaluate(test.images.astype("float32"), test.labels, verbose=0)[1]
-        published = (metrics.exact_accuracy if exact else metrics.accuracy)[key]
-        assert published == pytest.approx(measured, abs=1e-6)
+        assert getattr(metrics, way)[key] == pytest.approx(measured, abs=1e-6)
     confusion = np.array(metrics.confusion)
     assert confusion.sum() == metrics.num_test_images == 100
     assert np.trace(confusion) / 100 == metrics.accuracy["1.000"]
@@ -182,6 +185,8 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     first = read_log(place.folder("tiny_avg"))[0]
     assert float(first["accuracy"]) > 0.2  # it did not start from nothing
     assert place("evaluate", "tiny_avg") == 0
+    assert place("evaluate", "tiny_avg", "--matched") == 1
+    assert "for networks of one scale channel. Received: tiny_avg" in capsys.readouterr().err
     assert place("publish", "tiny_avg") == 0
     folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg")
     assert folder.recipe["lineage"] == ["tiny_single"]

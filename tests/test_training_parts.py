@@ -374,7 +374,7 @@ def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
     assert list(evaluation._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
     with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
         evaluation.read_results(recipe, tmp_path)
-    assert evaluation.read_results(recipe, tmp_path, exact=True) is None
+    assert evaluation.read_results(recipe, tmp_path, way="exact") is None
     results = evaluation.evaluate(model, recipe, tmp_path, data_dir=data)
     assert len(measured) == 3 + 7
     assert evaluation.read_results(recipe, tmp_path) == results

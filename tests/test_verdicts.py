@@ -24,6 +24,9 @@ from training.verdicts import (
 PAPER = PaperValue(mean=90.0, std=0.1, runs=5, where="Table 0")
 
 
+SINGLE = "fashion_single_2jet"
+
+
 def claim_with(words: str, section: str | None = None):
     (claim,) = [c for c in CLAIMS if words in c.text and section in (None, c.section)]
     return claim
@@ -269,3 +272,31 @@ def test_pooled_comparison_needs_all_networks_and_orders_them():
     del folders[names[0]]
     assert pooled_comparison(POOLED_FIXED, Results(folders)) is None
     assert judge(claim, Results(folders)).verdict == "not yet trained"
+
+
+def test_matched_sigmas():
+    quite_well = claim_with("multiplied by the size factor")
+    peak = curve(0.4, 0.92, 0.3)
+    assert judge(quite_well, Results({SINGLE: folder(SINGLE, peak)})).verdict == "not yet trained"
+
+    def verdict(matched):
+        return judge(quite_well, Results({SINGLE: folder(SINGLE, peak, matched=matched)}))
+
+    assert verdict(curve(0.85, 0.92, 0.91)).verdict == "partly"  # the others are not trained
+    assert "✓ `fashion_single_2jet`: loses 7.0 ppt at most" in verdict(curve(0.85, 0.92, 0.91)).ours
+    assert "✗ `fashion_single_2jet`: loses 22.0" in verdict(curve(0.7, 0.92, 0.91)).ours
+    assert verdict(curve(0.3, 0.92, 0.3)).verdict == "not reproduced"
+
+
+def test_transferred_networks_against_matched_sigmas():
+    slightly_worse = claim_with("The transferred networks generalise slightly worse")
+    name = "fashion_max_2jet_transfer"
+    single = folder(SINGLE, curve(0.4, 0.92, 0.3), matched=curve(0.85, 0.92, 0.91))
+
+    def ours(transferred):
+        return judge(
+            slightly_worse, Results({SINGLE: single, name: folder(name, transferred)})
+        ).ours
+
+    assert ours(curve(0.80, 0.90, 0.90)).startswith(f"✓ `{name}`: mean -")
+    assert ours(curve(0.90, 0.95, 0.95)).startswith(f"✗ `{name}`: mean +")

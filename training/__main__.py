@@ -89,6 +89,11 @@ def make_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("name")
     evaluate.add_argument("--exact", action="store_true", help="also on every pixel")
     evaluate.add_argument(
+        "--matched",
+        action="store_true",
+        help="also with all sigmas times the size factor; for networks of one scale channel",
+    )
+    evaluate.add_argument(
         "--limit", type=int, default=None, metavar="N", help="only N images; with --holdout"
     )
     _place_options(evaluate)

@@ -76,6 +76,37 @@ def _selection_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
+def _matched_checks(claim: Claim, results: Results) -> list[Check]:
+    """Quite well: nowhere more than 15 ppt below size factor 1, and better than unmatched."""
+    checks = []
+    for name in claim.models:
+        matched = results.matched.get(name)
+        if matched is None:
+            continue
+        loss = matched[1.0] - min(matched.values())
+        gain = np.mean(list(matched.values())) - np.mean(list(results.accuracies[name].values()))
+        checks.append(Check(f"`{name}`: loses {loss:.1f} ppt at most", loss <= 15))
+        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt by matching", bool(gain > 0)))
+    return checks
+
+
+def _transfer_checks(claim: Claim, results: Results) -> list[Check]:
+    """Transferred networks against the single-scale-channel network they come from, matched."""
+    checks = []
+    for name in claim.models:
+        matched = results.matched.get(RECIPES[name].transfer_from)
+        if matched is None:
+            continue
+        curve = results.accuracies[name]
+        if "at size factor 1/2" in claim.text:
+            gain = curve[0.5] - matched[0.5]
+            checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", bool(gain > 0)))
+        else:
+            gain = np.mean(list(curve.values())) - np.mean(list(matched.values()))
+            checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", bool(gain < 0)))
+    return checks
+
+
 def _stir_checks(claim: Claim, results: Results) -> list[Check]:
     """Better than others on the mean over all sizes; almost flat: within 10 ppt."""
     checks = []
@@ -231,6 +262,8 @@ def _significance_checks(claim: Claim, results: Results) -> list[Check]:
 # words of a claim without a measure -> how it is checked
 CHECKS: dict[str, Callable[[Claim, Results], list[Check]]] = {
     "The selected scale channel grows linearly": _selection_checks,
+    "multiplied by the size factor": _matched_checks,
+    "with matched sigmas": _transfer_checks,
     "curves are almost flat and better": _stir_checks,
     "curves are better than those": _stir_checks,
     "Scale-channel dropout raises the accuracy": _stir_dropout_checks,

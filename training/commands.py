@@ -27,6 +27,11 @@ from training.runs import (
 from training.stopping import Stopping
 
 STOPPED = 3  # exit code: the same command goes on
+_WAY_WORDS = {
+    "trained": "as trained",
+    "exact": "every pixel",
+    "matched": "all sigmas times the size factor",
+}
 # The order in which the zoo's first checkpoints are trained: relatives lend their weights.
 FIRST = (
     "fashion_single_2jet",
@@ -115,7 +120,7 @@ def queue(arguments) -> int:
 
 def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> None:
     if _train(recipe, arguments, stop):
-        if _evaluate(recipe, arguments, exact=False, stop=stop) is not None:
+        if _evaluate(recipe, arguments, way="trained", stop=stop) is not None:
             _publish(recipe, arguments)
 
 
@@ -139,19 +144,19 @@ def evaluate(arguments) -> int:
             f"--holdout. Received: --limit {arguments.limit}."
         )
     with Stopping() as stop:
-        for exact in (False, True)[: 2 if arguments.exact else 1]:
-            results = _evaluate(recipe, arguments, exact=exact, stop=stop)
+        for way in ("trained", *(w for w in ("exact", "matched") if getattr(arguments, w))):
+            results = _evaluate(recipe, arguments, way=way, stop=stop)
             if results is None:
                 print(f"{recipe.name}: stopped; the same command goes on")
                 return STOPPED
-            print(f"{recipe.name}, {'every pixel' if exact else 'as trained'}:")
+            print(f"{recipe.name}, {_WAY_WORDS[way]}:")
             for key, result in results.items():
                 share = 100 * result.correct / result.images
                 print(f"  {key:>6}  {share:6.2f} %  of {result.images:,}")
     return 0
 
 
-def _evaluate(recipe: Recipe, arguments, *, exact: bool, stop: Stopping):
+def _evaluate(recipe: Recipe, arguments, *, way: str, stop: Stopping):
     from training.evaluate import evaluate as measure_all
 
     folder = finished_folder(recipe.name, arguments)
@@ -160,7 +165,7 @@ def _evaluate(recipe: Recipe, arguments, *, exact: bool, stop: Stopping):
             load_finished(recipe.name, arguments),
             recipe,
             folder,
-            exact=exact,
+            way=way,
             split="validation" if getattr(arguments, "holdout", False) else "test",
             limit=getattr(arguments, "limit", None),
             data_dir=arguments.data and Path(arguments.data),
@@ -184,7 +189,8 @@ def _publish(recipe: Recipe, arguments) -> None:
         read_results(recipe, folder),
         folder,
         zoo_folder=zoo_folder(arguments),
-        exact=read_results(recipe, folder, exact=True),
+        exact=read_results(recipe, folder, way="exact"),
+        matched=read_results(recipe, folder, way="matched"),
     )
     print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
 

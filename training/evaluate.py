@@ -16,11 +16,13 @@ from scipy.special import logsumexp, softmax
 from gdn_keras.datasets import Arrays, load_arrays, load_stir
 from gdn_keras.evaluation import size_keys
 from gdn_keras.explain import scale_shares
-from gdn_keras.model import GaussDerNet, adapt, fold
+from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
 from training.state import write_text
 
 EVALUATION = "evaluation.json"
+# as trained; on every pixel; all sigmas times the size factor (one scale channel, appendix A.1)
+WAYS = ("trained", "exact", "matched")
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
 
 
@@ -61,7 +63,7 @@ def evaluate(
     recipe: Recipe,
     folder: Path,
     *,
-    exact: bool = False,
+    way: str = "trained",
     split: str = "test",
     limit: int | None = None,
     data_dir: Path | None = None,
@@ -73,14 +75,16 @@ def evaluate(
 
     None if `stop()` said so before all sizes were done. Call it under the run's lock.
     """
-    file = _file(folder, exact=exact, split=split if limit is None else f"{split}{limit}")
+    file = _file(folder, way, split if limit is None else f"{split}{limit}")
     done = _read(file)
     missing = [key for key in test_sizes(recipe) if key not in done]
     if missing:
-        network = fold(adapt(model, sampling_density=None) if exact else model)
-        network = network.scale_logits_model()
+        _check_way(way, model, recipe)
+        network = None if way == "matched" else _network(model, way)
         for key, data in test_sets(recipe, missing, split=split, data_dir=data_dir):
-            label = f"{recipe.name} {'exact ' if exact else ''}{key}"
+            if way == "matched":
+                network = _network(at_scale(model, test_sizes(recipe)[key]), way)
+            label = f"{recipe.name} {'' if way == 'trained' else way + ' '}{key}"
             if limit is not None and limit < len(data):
                 data = data.select(np.linspace(0, len(data) - 1, limit).round().astype(int))
             pooling = model.config.scale_pooling
@@ -92,13 +96,29 @@ def evaluate(
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
+def _network(model: GaussDerNet, way: str) -> keras.Model:
+    model = adapt(model, sampling_density=None) if way == "exact" else model
+    return fold(model).scale_logits_model()
+
+
+def _check_way(way: str, model: GaussDerNet, recipe: Recipe) -> None:
+    if way not in WAYS:
+        raise ValueError(f"`way` must be one of {WAYS}. Received: way={way!r}.")
+    channels = len(model.config.channel_sigmas)
+    if way == "matched" and (channels > 1 or recipe.train_sizes):
+        raise ValueError(
+            "Sigmas are matched to size factors for networks of one scale channel. "
+            f"Received: {recipe.name}, {channels} channels on {recipe.dataset}."
+        )
+
+
 def read_results(
-    recipe: Recipe, folder: Path, *, exact: bool = False
+    recipe: Recipe, folder: Path, *, way: str = "trained"
 ) -> dict[str, SizeResult] | None:
-    """The test results of a run. The exact ones are None if not all are there, else an error."""
-    done = _read(_file(folder, exact=exact, split="test"))
+    """The test results of a run. Missing ones are an error as trained, else None."""
+    done = _read(_file(folder, way, "test"))
     missing = [key for key in test_sizes(recipe) if key not in done]
-    if missing and exact:
+    if missing and way != "trained":
         return None
     if missing:
         raise ValueError(
@@ -109,9 +129,9 @@ def read_results(
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
-def _file(folder: Path, *, exact: bool, split: str) -> Path:
-    words = ([] if split == "test" else [split]) + (["exact"] if exact else []) + [EVALUATION]
-    return folder / "_".join(words)
+def _file(folder: Path, way: str, split: str) -> Path:
+    words = [word for word in (split, way) if word not in ("test", "trained")]
+    return folder / "_".join([*words, EVALUATION])
 
 
 def _read(file: Path) -> dict[str, dict]:

@@ -37,13 +37,14 @@ def publish(
     *,
     zoo_folder: Path,
     exact: dict[str, SizeResult] | None = None,
+    matched: dict[str, SizeResult] | None = None,
 ) -> zoo.Folder:
     """Write `zoo/NAME` from the run in `folder`."""
     record = json.loads((folder / RECORD).read_text())
     if record["recipe"] != recipe.name or "@" in recipe.name:
         raise ValueError(f"Only runs of a recipe are published. Received: {record['recipe']}.")
     config = GaussDerNetConfig.from_dict(record["config"])
-    metrics = _metrics(recipe, model, results, exact)
+    metrics = _metrics(recipe, model, results, exact=exact, matched=matched)
     lineage = [record["warm_start"]] if record["warm_start"] else []
     facts = {
         "name": recipe.name,
@@ -69,8 +70,8 @@ def publish(
     )
 
 
-def _metrics(recipe, model, results, exact) -> zoo.Metrics:
-    accuracy = {key: r.correct / r.images for key, r in results.items()}
+def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
+    accuracy = _accuracy(results)
     sizes = TRAIN_SIZES.get(recipe.train_sizes)
     reference = results[str(sum(sizes) // 2) if sizes else "1.000"]  # a size it was trained on
     samples = load_samples(recipe.dataset)
@@ -83,7 +84,8 @@ def _metrics(recipe, model, results, exact) -> zoo.Metrics:
         num_test_images=reference.images,
         sampling_density=model.config.sampling_density,
         accuracy=accuracy,
-        exact_accuracy=exact and {key: r.correct / r.images for key, r in exact.items()},
+        exact_accuracy=exact and _accuracy(exact),
+        matched_accuracy=matched and _accuracy(matched),
         mean_accuracy=float(np.mean(list(accuracy.values()))),
         golden=zoo.Golden(
             sample_set=recipe.dataset,
@@ -101,6 +103,10 @@ def _metrics(recipe, model, results, exact) -> zoo.Metrics:
         versions=versions(),
         seconds=round(sum(r.seconds for r in results.values()), 1),
     )
+
+
+def _accuracy(results: dict[str, SizeResult]) -> dict[str, float]:
+    return {key: r.correct / r.images for key, r in results.items()}
 
 
 def card(
@@ -208,7 +214,6 @@ def _licence(recipe: Recipe) -> str:
 
 
 def _table(metrics: zoo.Metrics) -> list[str]:
-    exact = metrics.exact_accuracy or {}
     keys = list(metrics.accuracy)
     if len(keys) > 9:  # STIR: every fourth size, the full list is in metrics.json
         keys = keys[::4]
@@ -221,9 +226,11 @@ def _table(metrics: zoo.Metrics) -> list[str]:
             f"**{100 * metrics.mean_accuracy:.2f}**",
         ],
     ]
-    if exact:
-        mean = float(np.mean(list(exact.values())))
-        rows.append(["every pixel", *(f"{100 * exact[k]:.2f}" for k in keys), f"{100 * mean:.2f}"])
+    others = {"every pixel": metrics.exact_accuracy, "sigmas × size": metrics.matched_accuracy}
+    for words, other in others.items():
+        if other:
+            mean = float(np.mean(list(other.values())))
+            rows.append([words, *(f"{100 * other[k]:.2f}" for k in keys), f"{100 * mean:.2f}"])
     if metrics.paper_accuracy is not None:  # the paper prints numbers for size factor 1 only
         paper = 100 * metrics.paper_accuracy
         difference = 100 * metrics.accuracy["1.000"] - paper

@@ -16,6 +16,10 @@ from training.recipes import RECIPES
 _KEYS = {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
 
 
+def _percent(accuracy: dict[str, float]) -> dict[float, float]:
+    return {_KEYS.get(key) or int(key): 100 * value for key, value in accuracy.items()}
+
+
 @dataclass(frozen=True)
 class Results:
     """The zoo folders of recipes, by name."""
@@ -30,9 +34,15 @@ class Results:
     @cached_property
     def accuracies(self) -> dict[str, dict[float, float]]:
         """{network: {size factor, or size of the object in pixels: accuracy in %}}."""
+        return {name: _percent(folder.metrics.accuracy) for name, folder in self.folders.items()}
+
+    @cached_property
+    def matched(self) -> dict[str, dict[float, float]]:
+        """The same with all sigmas times the size factor, where that was measured."""
         return {
-            name: {_KEYS.get(k) or int(k): 100 * v for k, v in folder.metrics.accuracy.items()}
+            name: _percent(folder.metrics.matched_accuracy)
             for name, folder in self.folders.items()
+            if folder.metrics.matched_accuracy
         }
 
     @cached_property

@@ -141,6 +141,4 @@ def _restrict(claim: Claim, results: Results) -> tuple[Claim, bool]:
 NOT_MEASURED = {
     "GD-CNN": "the numbers of this network are not at hand",
     "Zero padding": "there is no recipe with zero padding",
-    "multiplied by the size factor": "networks with matched sigmas are not evaluated",
-    "with matched sigmas": "networks with matched sigmas are not evaluated",
 }
