@@ -25,8 +25,18 @@ _NUMPY_PADDING = {
 
 
 @contextlib.contextmanager
-def kept_if_good(path: Path) -> Iterator[Path]:
-    """A path to write to; what is there becomes `path` unless an exception is raised."""
+def kept_if_good(path: Path, *, has: str | None = None) -> Iterator[Path]:
+    """A path to write to; what is there becomes `path` unless an exception is raised.
+
+    Args:
+        has: for folders, a file that every such folder has: without it, an old folder at `path`
+            is somebody else's and stays.
+    """
+    if path.is_dir():
+        if has is None:
+            raise IsADirectoryError(f"The output must be a file. Received: the folder {path}.")
+        if any(path.iterdir()) and not (path / has).is_file():
+            raise FileExistsError(f"{path} is a folder of other files, which are not replaced.")
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -96,7 +106,7 @@ def write_saved_model(model: GaussDerNet, path: Path, *, info: ModelInfo) -> flo
     import tensorflow as tf
 
     module = _tensorflow_module(model)
-    with kept_if_good(path) as new:
+    with kept_if_good(path, has="saved_model.pb") as new:
         tf.saved_model.save(module, str(new), signatures={"serving_default": module.serve})
         loaded = tf.saved_model.load(str(new)).signatures["serving_default"]
 

@@ -53,7 +53,7 @@ def build(folder: zoo.Folder, path: Path, *, repo: str, exports: Path) -> Path:
     if len(info.accuracy) > 1 and not (folder.path / CURVE).is_file():
         raise ValueError(f"{folder.path} has no {CURVE}, the curve that the model card shows.")
     model = zoo.load(folder.path)
-    with kept_if_good(path) as new:
+    with kept_if_good(path, has=KERAS_METADATA) as new:
         new.mkdir()
         for source in sorted(folder.path.iterdir()):
             if source.is_file() and not source.name.startswith("."):

@@ -261,11 +261,12 @@ class Evaluation:
 
 def _known_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
     """What metrics.json says of this network; the float export computes the same to 1e-4."""
+    known = None
     if model.config == info.config:
-        return info.accuracy
-    if model.config == info.config.replace(sampling_density=None):
-        return info.exact_accuracy
-    return None
+        known = info.accuracy
+    elif model.config == info.config.replace(sampling_density=None):
+        known = info.exact_accuracy
+    return known if known and list(known) == size_keys(info.dataset) else None
 
 
 def _versions() -> dict[str, str]:

@@ -198,6 +198,24 @@ def test_what_cannot_be_done_is_said(folder, target, capsys, options, message):
 
 
 @pytest.mark.parametrize(
+    "command, message",
+    [
+        (["onnx"], "The output must be a file"),
+        (["litert"], "The output must be a file"),
+        (["saved-model"], "is a folder of other files, which are not replaced"),
+        (["hub", "--repo", "owner/net", "--dry-run"], "is a folder of other files"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_folder_of_the_user_is_not_replaced(folder, tmp_path, capsys, command, message):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    name, *options = command
+    assert main([name, str(folder.path), "-o", str(tmp_path), *options]) == 1
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
     "arguments, message",
     [
         (["onnx", "net", "--size", "40"], "must be HEIGHTxWIDTH, like 64x48, not '40'"),
