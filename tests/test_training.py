@@ -313,6 +313,20 @@ def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
     assert "measured on the validation split, never on the test set" in capsys.readouterr().err
 
 
+def test_a_trial_starts_from_nothing_that_has_seen_the_validation_images(after_single):
+    place = after_single
+    short = ("--set", "epochs=0.05", "--holdout")
+    assert place("run", "tiny_single", *short) == 0
+    assert place.record("tiny_single@holdout-epochs0.05")["warm_start"] is None
+    assert place("run", "tiny_avg", *short, "--set", "limit=320") == 0
+    record = place.record("tiny_avg@holdout-epochs0.05-limit320")
+    assert record["warm_start"] is None and len(record["stages"]) == 2
+    assert place("run", "tiny_single", "--holdout") == 0
+    assert place("run", "tiny_avg", *short) == 0
+    record = place.record("tiny_avg@holdout-epochs0.05")
+    assert record["warm_start"] == "tiny_single@holdout" and len(record["stages"]) == 1
+
+
 def test_a_trial_may_go_on_with_other_samples(after_single):
     place = after_single
     first = ("--set", "epochs=0.5", "--set", "sampling_density=0.5")

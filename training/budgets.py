@@ -166,7 +166,7 @@ def relatives(recipe: Recipe) -> list[str]:
     def fits(other: Recipe) -> bool:
         sigmas = other.config.channel_sigmas
         return (
-            other.name != recipe.name
+            other.name != recipe.name.partition("@")[0]  # a trial is not its own relative
             and not other.transfer_from
             and other.group in (recipe.group, recipe.group.removesuffix("_translated"))
             and other.train_sizes == recipe.train_sizes

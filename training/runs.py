@@ -87,17 +87,25 @@ def load_finished(name: str, arguments):
 def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Plan:
     """The plan of a run; one that was `begun` goes on with the settings it has."""
     if begun is None:
-        finished = {name for name in ALL if status(name, arguments) == "trained"}
+        holdout = getattr(arguments, "holdout", False)
+        if holdout:  # other networks have seen the validation images
+            finished = {n for n in ALL if read_record(run_folder(f"{n}@holdout", arguments))}
+        else:
+            finished = {name for name in ALL if status(name, arguments) == "trained"}
         source = recipe.transfer_from
         if source and source not in finished:
             raise ValueError(
                 f"{recipe.name} is derived from {source}, which is not finished: "
                 f"`python -m training run {source}` makes it."
             )
-        return _plan(recipe, arguments, finished, precision(arguments))
+        plan = _plan(recipe, arguments, finished, precision(arguments))
+        if holdout and plan.warm_start:
+            plan = dataclasses.replace(plan, warm_start=f"{plan.warm_start}@holdout")
+        return plan
     plan = resumed_plan(recipe, begun)
     check_options(begun, arguments)
-    if plan.stages != _plan(recipe, arguments, {plan.warm_start}, plan.stages[0].dtype).stages:
+    begun_from = {(plan.warm_start or "").partition("@")[0]}
+    if plan.stages != _plan(recipe, arguments, begun_from, plan.stages[0].dtype).stages:
         print(f"{recipe.name}: the settings have changed; it goes on with those it was begun with.")
     return plan
 
