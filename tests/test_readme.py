@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gdn_keras.datasets import load_samples
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "gdn_keras/scale_space/README.md")
 
@@ -14,6 +16,10 @@ def test_snippets_of_the_readme_run_in_order():
     names = {}
     for snippet in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(snippet, names)
+    assert (names["labels"] == load_samples("rescaled_fashion_mnist").labels).mean() > 0.8
+    assert names["per_scale"].shape == (100, 7, 10)
+    assert names["new_head"].output_shape == (None, 3)
+    assert names["anywhere"].config.spatial_selection == "max"
     assert names["logits"].shape == (8, 10)
     assert names["scale_logits"].shape == (8, 4, 10)
     assert names["larger"].config.input_size == (64, 64)
