@@ -1,6 +1,6 @@
 """Two ways to smooth: a product with a matrix, or a kernel that slides (depthwise convolution).
 
-What `CONVOLVE_FROM` and `TAPS_WORTH` of gdn_keras/scale_space/plan.py are judged by: smoothing and
+What `SLIDE_FROM` and `TAP_WORTH` of gdn_keras/scale_space/plan.py are judged by: smoothing and
 its gradient alone, and whole networks in training. Batches have about as many pixels, whatever the
 size.
 """
@@ -72,8 +72,8 @@ def force(way: str) -> None:
     from gdn_keras.layers import jet
     from gdn_keras.scale_space import plan
 
-    plan.CONVOLVE_FROM = 0 if way == "sliding" else 10**9
-    plan.TAPS_WORTH = 0.0
+    plan.SLIDE_FROM = 0 if way == "sliding" else 10**9
+    plan.TAP_WORTH = 0
     jet._correlations.cache_clear()
 
 

@@ -38,7 +38,7 @@ def run_variants(model, images):
 
 def run_large(model, images):
     """Large enough for sliding kernels instead of matrices, with the gradient for the image."""
-    wide = np.pad(images, ((0, 0), (0, 0), (60, 60), (0, 0)))
+    wide = np.pad(images, ((0, 0), (0, 0), (65, 65), (0, 0)))
     model = adapt(model, input_size=wide.shape[1:3], spatial_selection="max")
     results = {"large": model(wide)}
     model.compile("sgd", loss="mse")

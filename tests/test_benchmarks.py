@@ -50,7 +50,7 @@ def test_the_plain_network_refuses_what_it_does_not_compute():
 
 
 def test_both_ways_to_smooth_agree(monkeypatch):
-    for name in ("CONVOLVE_FROM", "TAPS_WORTH"):  # the benchmark changes them
+    for name in ("SLIDE_FROM", "TAP_WORTH"):  # the benchmark changes them
         monkeypatch.setattr(plan, name, getattr(plan, name))
     images = np.random.default_rng(0).normal(size=(1, 50, 50, 2)).astype("float32")
     smoothed, expected = (

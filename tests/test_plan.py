@@ -15,7 +15,6 @@ from gdn_keras.scale_space import (
     smoothing_matrix,
 )
 from gdn_keras.scale_space.plan import (
-    CONVOLVE_FROM,
     Axis,
     Correlation,
     Grid,
@@ -250,9 +249,9 @@ def test_kernels_slide_where_it_is_cheaper():
         axis = Axis(Grid(size), Grid(size), Grid(2 * (size // spacing // 2) + 1, spacing), 1)
         return Correlation(axis, axis_kernel(axis, sigma, Smoothing()), "zero").slides
 
-    assert not slides(CONVOLVE_FROM - 1, 1.0)
-    assert slides(CONVOLVE_FROM + 1, 1.0)
-    assert slides(301, 4.0)
+    assert not slides(72, 1.0)  # the largest images of the paper
+    assert slides(97, 1.0)
+    assert slides(151, 4.0) and not slides(97, 4.0)
     assert not slides(301, 60.0)  # the kernel is as wide as the image
     assert not slides(301, 1.0, spacing=2)  # half of the work would be thrown away
 

@@ -393,19 +393,32 @@ def _product(operator, tensor):
 
 def _slide(image, correlation, *, dimension):
     """The correlation as a depthwise convolution of the padded image."""
-    samples = correlation.samples
-    inside = np.flatnonzero(samples >= 0)
-    image = ops.take(image, samples[inside], axis=dimension)
-    zeros = [(0, 0)] * 4
-    zeros[dimension] = (int(inside[0]), len(samples) - int(inside[-1]) - 1)
-    if any(zeros[dimension]):
-        image = ops.pad(image, zeros)
+    image = _padded(image, correlation.samples, dimension)
     shape = [1, 1, 1, 1]
     shape[dimension - 1] = len(correlation.kernel)
     kernel = correlation.kernel.astype("float32").reshape(shape)
     kernel = np.tile(kernel, (1, 1, image.shape[-1], 1))
     kernel = ops.cast(ops.convert_to_tensor(kernel), image.dtype)
     return ops.depthwise_conv(image, kernel, padding="valid", data_format="channels_last")
+
+
+def _padded(image, samples, dimension):
+    """The `samples` of an image along one dimension, -1 for zeros: its middle is not copied."""
+    goes_on = (np.diff(samples) == 1) & (samples[:-1] >= 0)
+    breaks = np.flatnonzero(~goes_on)  # before the middle, or after it
+    first = int(max(breaks[breaks < len(samples) // 2] + 1, default=0))
+    last = int(min(breaks[breaks >= len(samples) // 2], default=len(samples) - 1))
+    middle = [slice(None)] * 4
+    middle[dimension] = slice(int(samples[first]), int(samples[last]) + 1)
+    before, after = samples[:first], samples[last + 1 :]
+    image_middle = image[tuple(middle)]
+    if (before < 0).all() and (after < 0).all():
+        zeros = [(0, 0)] * 4
+        zeros[dimension] = (len(before), len(after))
+        return ops.pad(image_middle, zeros) if len(before) or len(after) else image_middle
+    parts = [ops.take(image, part, axis=dimension) for part in (before, after) if len(part)]
+    parts.insert(1 if len(before) else 0, image_middle)
+    return ops.concatenate(parts, axis=dimension)
 
 
 def _difference(matrix, axis, order):

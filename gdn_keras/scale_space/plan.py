@@ -30,9 +30,10 @@ from gdn_keras.scale_space.kernels import HYBRID_METHODS, derivative_kernel, tru
 
 PADDINGS = ("zero", "reflect", "edge")
 SELECTIONS = ("centre", "max")
-# a row of a matrix against a kernel slid along the samples: benchmarks/smoothing.py compares
-CONVOLVE_FROM = 96  # samples; below, one matrix product is as fast or faster
-TAPS_WORTH = 2.0  # a weight of a sliding kernel takes as long as so many in a matrix
+# A product with a matrix takes 1.5 + 0.018 samples, a sliding kernel 2.7 + 0.04 weights
+# nanoseconds per value (smoothing and its gradient, benchmarks/smoothing.py): they meet here.
+SLIDE_FROM = 80  # samples …
+TAP_WORTH = 2  # … and so many for every weight of the kernel
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,7 @@ class Correlation:
         """Whether sliding the kernel is faster than a product with the matrix."""
         samples = self.axis.window.count
         subsamples = self.axis.output.spacing != self.axis.domain.spacing
-        cheaper = TAPS_WORTH * len(self.kernel) < samples
-        return samples >= CONVOLVE_FROM and cheaper and not subsamples
+        return samples >= SLIDE_FROM + TAP_WORTH * len(self.kernel) and not subsamples
 
     @cached_property
     def samples(self) -> np.ndarray:
