@@ -46,7 +46,8 @@ def garments_found(model, *, canvases: int = 12) -> int:
 
 @pytest.mark.heavy
 def test_a_trained_network_finds_two_garments():
-    names = "fashion_translated_max_2jet", "fashion_translated_avg_2jet", "fashion_max_2jet"
+    # networks trained on centred objects only see much where there is nothing
+    names = "fashion_translated_max_2jet", "fashion_translated_avg_2jet"
     assert garments_found(trained(*names)) > 6  # most of 12
 
 

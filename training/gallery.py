@@ -193,7 +193,7 @@ def _recognised(model: GaussDerNet, sets: Sequence[Arrays], wanted: str) -> int:
 
 # === What is shown ===
 
-_TRANSLATED = ("fashion_translated_max_2jet", "fashion_translated_avg_2jet", "fashion_max_2jet")
+_TRANSLATED = ("fashion_translated_max_2jet", "fashion_translated_avg_2jet")
 EXHIBITS: dict[str, Exhibit] = {
     "scale_generalisation": Exhibit(
         "Trained at one size, tested at all",
