@@ -220,6 +220,7 @@ def test_gradient_of_a_layer_with_respect_to_its_scale(jet_order, method):
         3, sigma=1.1, jet_order=jet_order, method=method, padding="reflect", learned_ratio=1.2
     )
     layer.build(image.shape)
+    layer.kernel.assign(rng.normal(size=layer.kernel.shape))
 
     def loss(ratio):
         layer.ratio.assign(ratio)
