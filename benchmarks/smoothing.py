@@ -69,12 +69,12 @@ def _compare(step: str, **arguments) -> tuple[dict[str, float], int]:
 
 def force(way: str) -> None:
     """From now on every network that is built smooths this way."""
-    from gdn_keras.layers import jet
+    from gdn_keras.layers.smoothing import correlations
     from gdn_keras.scale_space import plan
 
     plan.SLIDE_FROM = 0 if way == "sliding" else 10**9
     plan.TAP_WORTH = 0
-    jet._correlations.cache_clear()
+    correlations.cache_clear()
 
 
 def smoothing_step(*, way: str, size: int, sigma: float, batch: int) -> Callable[[], object]:
@@ -104,7 +104,7 @@ def training_step(*, way: str, **arguments) -> Callable[[], object]:
 
 def smoother(way: str, *, size: int, sigma: float) -> Callable:
     """A function from (batch, size, size, channels) to the same, smoothed with zero padding."""
-    from gdn_keras.layers.jet import apply_columns, apply_rows
+    from gdn_keras.layers.smoothing import apply_columns, apply_rows
     from gdn_keras.scale_space import Smoothing
     from gdn_keras.scale_space.plan import Axis, Correlation, Grid, axis_kernel
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gdn_keras.citation import BIBTEX
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.zoo import Folder, ModelInfo
 
@@ -11,18 +12,7 @@ CURVE = "accuracy.png"  # accuracy per size, in the zoo folder
 _TASK = "image-classification"
 _ON_THE_HUB = {"fashion_mnist": "zalando-datasets/fashion_mnist", "cifar10": "uoft-cs/cifar10"}
 _TAGS = ["gdn-keras", "gaussian-derivatives", "scale-space", "scale-covariance", "onnx"]
-_CITATION = """```bibtex
-@article{perzanowski2025scale,
-  title={Scale generalisation properties of extended scale-covariant and scale-invariant
-         {G}aussian derivative networks on image datasets with spatial scaling variations},
-  author={Perzanowski, Andrzej and Lindeberg, Tony},
-  journal={Journal of Mathematical Imaging and Vision},
-  volume={67},
-  number={29},
-  year={2025}
-}
-```
-"""
+_CITATION = f"```bibtex\n{BIBTEX}\n```\n"
 _USE = """## Use
 The repository is an unzipped Keras model and a folder of the `gdn_keras` zoo at the same time.
 `gdn_keras` is installed from a clone of its repository with `pip install .`.

@@ -16,16 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 
 METRICS_VERSION = 1
 LICENCE = "Apache-2.0"
-CITATION = (
-    "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "
-    "scale-covariant and scale-invariant Gaussian derivative networks on image datasets with "
-    "spatial scaling variations, Journal of Mathematical Imaging and Vision 67:29, 2025 "
-    "(arXiv:2409.11140)."
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -368,3 +368,17 @@ _ROUTES = (
     ("GET", r"/cdn/([0-9a-f]{64})", _Handler._cdn),
     ("GET", rf"/{_NAME}/resolve/([^/]+)/(.+)", _Handler._resolve),
 )
+
+
+@contextlib.contextmanager
+def connected(monkeypatch, cache):
+    """A Hub that this process talks to, as if HF_ENDPOINT had been set before it started."""
+    from huggingface_hub import constants
+
+    with HubServer() as server:
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server

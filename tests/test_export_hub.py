@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from export_tools import export, make_clone, process_environment, sample_data_folder, set_metrics
-from hub_server import TOKEN, Fault, HubServer, Repository
+from hub_server import Fault, HubServer, Repository, connected
 from zoo_tools import predict, write_tiny
 
 from export import hub as export_hub
@@ -54,17 +54,11 @@ def built(folder, tmp_path_factory):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """A Hub that this process talks to, as if HF_ENDPOINT had been set before it started."""
     from huggingface_hub import constants
 
-    with HubServer() as server:
-        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with connected(monkeypatch, tmp_path / "cache") as server:
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
 
 

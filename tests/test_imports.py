@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = {
+    "gdn_keras.citation": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,
     "gdn_keras.layers": 2,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hub_server import TOKEN, Fault, HubServer
+from hub_server import TOKEN, Fault, HubServer, connected
 from zoo_tools import predict, write_tiny
 
 from gdn_keras import registry, zoo
@@ -28,16 +28,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """A Hub that this process talks to, as if HF_ENDPOINT had been set before it started."""
     from huggingface_hub import constants
 
-    with HubServer() as server:
-        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with connected(monkeypatch, tmp_path / "cache") as server:
         monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 2)
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from gdn_keras import zoo
+from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import load_samples
 from gdn_keras.model import GaussDerNet, count_parameters
-from gdn_keras.records import CITATION, LICENCE
+from gdn_keras.records import LICENCE
 from training.evaluate import SizeResult, test_sizes
 from training.paper import paper_accuracy
 from training.recipes import TRAIN_SIZES, Recipe

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow_datasets as tfds
 
+from gdn_keras.citation import BIBTEX
 from gdn_keras.datasets import download, raw
 from gdn_keras.datasets.rescaled import (
     REGULAR,
@@ -25,15 +26,6 @@ from gdn_keras.datasets.rescaled import (
     source_files,
 )
 
-_PAPER = """@article{perzanowski2025scale,
-  title={Scale generalisation properties of extended scale-covariant and scale-invariant
-         {G}aussian derivative networks on image datasets with spatial scaling variations},
-  author={Perzanowski, Andrzej and Lindeberg, Tony},
-  journal={Journal of Mathematical Imaging and Vision},
-  volume={67},
-  number={29},
-  year={2025}
-}"""
 _SOURCE_PAPERS = {
     "fashion_mnist": """@article{xiao2017fashion,
   title={Fashion-{MNIST}: a novel image dataset for benchmarking machine learning algorithms},
@@ -96,7 +88,7 @@ class _Rescaled(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             ),
             supervised_keys=("image", "label"),
             homepage=_HOMEPAGES[how.source],
-            citation=f"{_PAPER}\n\n{_SOURCE_PAPERS[how.source]}",
+            citation=f"{BIBTEX}\n\n{_SOURCE_PAPERS[how.source]}",
             disable_shuffling=True,  # the original order, which everyone can compare
         )
 

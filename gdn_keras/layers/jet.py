@@ -1,7 +1,5 @@
 """The jet layer: a learned linear combination of scale-normalised Gaussian derivatives."""
 
-from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import keras
@@ -9,21 +7,24 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.layers.learned import learned_kernel
+from gdn_keras.layers.smoothing import (
+    apply_columns,
+    apply_rows,
+    correlations,
+    matrix_difference,
+)
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
     PADDINGS,
     JetTerm,
     LayerPlan,
     Smoothing,
-    difference_kernel,
-    difference_mask,
     jet_masks,
     jet_terms,
     plan_channel,
 )
 from gdn_keras.scale_space._checks import check_integer
 from gdn_keras.scale_space.plan import (
-    Correlation,
     axis_kernel,
     kernel_radius,
     offset_of,
@@ -212,11 +213,11 @@ class JetLayer(keras.layers.Layer):
         """
         highest = 0 if self._fused else self.jet_order
         if self.learned_ratio is None:
-            return _correlations(axis, sigma, self._smoothing, highest)
+            return correlations(axis, sigma, self._smoothing, highest)
         orders = range(highest + 1)
         if self.method in HYBRID_METHODS:
             matrix, spacing = self._learned_matrix(axis, sigma, 0), axis.output.spacing
-            plain = [_difference(matrix, axis, k) for k in orders] if highest else [matrix]
+            plain = [matrix_difference(matrix, axis, k) for k in orders] if highest else [matrix]
         else:
             spacing = axis.domain.spacing
             plain = [self._learned_matrix(axis, sigma, k) for k in orders]
@@ -347,89 +348,6 @@ class Clamp(keras.constraints.Constraint):
 def ring_of(method: str, jet_order: int) -> int:
     """Samples that the differences of a jet need on either side of what they give."""
     return 0 if method not in HYBRID_METHODS else jet_order - 1
-
-
-@lru_cache(maxsize=4096)
-def _correlations(axis, sigma, smoothing, highest):
-    """Smoothing, or with `highest` above 0 the normalised derivatives up to that order."""
-    orders = range(highest + 1)
-    if smoothing.method in HYBRID_METHODS:
-        spacing, step = axis.output.spacing, axis.output.spacing // axis.domain.spacing
-        kernel = axis_kernel(axis, sigma, smoothing)
-        kernels = [difference_kernel(kernel, k, step=step) for k in orders]
-        axis = replace(axis, ring=0) if highest else axis  # the differences are in the kernels
-    else:
-        spacing = axis.domain.spacing
-        kernels = [axis_kernel(axis, sigma, smoothing, k) for k in orders]
-    return tuple(
-        Correlation(axis, kernel * (sigma / spacing) ** k, smoothing.padding)
-        for k, kernel in enumerate(kernels)
-    )
-
-
-def apply_rows(image, operator):
-    """Along the rows: `operator` is a `Correlation` or a matrix."""
-    if isinstance(operator, Correlation) and operator.slides:
-        return _slide(image, operator, dimension=1)
-    _, height, width, channels = image.shape
-    flat = ops.reshape(image, (-1, height, width * channels))
-    product = _product(operator, flat)
-    return ops.reshape(product, (-1, product.shape[1], width, channels))
-
-
-def apply_columns(image, operator):
-    if isinstance(operator, Correlation) and operator.slides:
-        return _slide(image, operator, dimension=2)
-    _, height, width, channels = image.shape
-    product = _product(operator, ops.reshape(image, (-1, width, channels)))
-    return ops.reshape(product, (-1, height, product.shape[1], channels))
-
-
-def _product(operator, tensor):
-    if isinstance(operator, Correlation):
-        operator = ops.convert_to_tensor(operator.matrix.astype("float32"))
-    return ops.matmul(ops.cast(operator, tensor.dtype), tensor)
-
-
-def _slide(image, correlation, *, dimension):
-    """The correlation as a depthwise convolution of the padded image."""
-    image = _padded(image, correlation.samples, dimension)
-    shape = [1, 1, 1, 1]
-    shape[dimension - 1] = len(correlation.kernel)
-    kernel = correlation.kernel.astype("float32").reshape(shape)
-    kernel = np.tile(kernel, (1, 1, image.shape[-1], 1))
-    kernel = ops.cast(ops.convert_to_tensor(kernel), image.dtype)
-    return ops.depthwise_conv(image, kernel, padding="valid", data_format="channels_last")
-
-
-def _padded(image, samples, dimension):
-    """The `samples` of an image along one dimension, -1 for zeros: its middle is not copied."""
-    goes_on = (np.diff(samples) == 1) & (samples[:-1] >= 0)
-    breaks = np.flatnonzero(~goes_on)  # before the middle, or after it
-    first = int(max(breaks[breaks < len(samples) // 2] + 1, default=0))
-    last = int(min(breaks[breaks >= len(samples) // 2], default=len(samples) - 1))
-    middle = [slice(None)] * 4
-    middle[dimension] = slice(int(samples[first]), int(samples[last]) + 1)
-    before, after = samples[:first], samples[last + 1 :]
-    image_middle = image[tuple(middle)]
-    if (before < 0).all() and (after < 0).all():
-        zeros = [(0, 0)] * 4
-        zeros[dimension] = (len(before), len(after))
-        return ops.pad(image_middle, zeros) if len(before) or len(after) else image_middle
-    parts = [ops.take(image, part, axis=dimension) for part in (before, after) if len(part)]
-    parts.insert(1 if len(before) else 0, image_middle)
-    return ops.concatenate(parts, axis=dimension)
-
-
-def _difference(matrix, axis, order):
-    """Central differences of a smoothing matrix's rows: (count + 2 ring) -> count of them."""
-    mask = difference_mask(order)
-    first = axis.ring - len(mask) // 2
-    return sum(
-        float(weight) * matrix[first + n : first + n + axis.output.count]
-        for n, weight in enumerate(mask)
-        if weight
-    )
 
 
 def _centre_crop(image, plan):
