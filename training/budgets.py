@@ -237,8 +237,8 @@ _FASHION = (
 _CIFAR = (
     {"name": "single", "epochs": 8},
     # the two finest channels take half of the time and learn last
-    {"name": "coarse", "coarsest": 4, "epochs": 1, "learning_rate": 0.004},
-    {"name": "together", "epochs": 0.5, "learning_rate": 0.002},
+    {"name": "coarse", "coarsest": 4, "epochs": 1, "learning_rate": 0.003},
+    {"name": "together", "epochs": 0.5, "learning_rate": 0.0015},
 )
 _STIR = (
     {"name": "single", "epochs": 10},
