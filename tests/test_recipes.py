@@ -104,11 +104,11 @@ SECTIONS = [
     ("7.3", "fashion_lse_2jet", "logsumexp", 2, 0.2, None, "centre"),
     ("7.3", "cifar_lse_2jet", "logsumexp", 2, 0.3, None, "centre"),
 ]
-STIR = {  # dataset: classes, image channels, section
-    "sign": (16, 3, "6.4"),
-    "aerial": (9, 3, "6.4"),
-    "emoji": (36, 1, None),
-    "gtsrb": (8, 3, None),
+STIR = {  # dataset: classes, image channels, section, classes whose names come with the package
+    "sign": (16, 3, "6.4", ()),
+    "aerial": (9, 3, "6.4", ()),
+    "emoji": (36, 1, None, ("tired", "surprise", "smile-wink")),
+    "gtsrb": (8, 3, None, ("general caution", "priority road", "right of way")),
 }
 
 
@@ -223,8 +223,9 @@ def test_networks_of_sections_6_and_7(section, name, pooling, jet, dropout, cuto
 @pytest.mark.parametrize("variant, dropout", [("drop", 0.3), ("nodrop", 0.0)])
 def test_stir(dataset, sizes, first, last, variant, dropout):
     recipe = get(f"stir_{dataset}_{sizes}_{variant}")
-    classes, channels, section = STIR[dataset]
+    classes, channels, section, names = STIR[dataset]
     assert (recipe.config.num_classes, recipe.config.input_channels) == (classes, channels)
+    assert recipe.config.class_names[:3] == names
     assert recipe.config.scale_dropout == dropout
     assert recipe.config.scale_pooling == "average"
     assert recipe.config.channel_sigmas == pytest.approx(SIX)
@@ -250,7 +251,8 @@ def test_section_5(recipe):
     assert recipe.epochs == (0 if recipe.transfer_from else epochs)
     assert (recipe.train_sizes is None) == (column != 2)
     assert (recipe.sigma_learning_rate is None) == (not config.learned_sigmas)
-    assert len(config.class_names) == (0 if column == 2 else 10)
+    nameless = recipe.group in ("stir_sign", "stir_aerial")
+    assert len(config.class_names) == (0 if nameless else config.num_classes)
     assert config.sampling_density is None
     assert config.widths == TABLE_1["Intermediate feature channels"][column]
 

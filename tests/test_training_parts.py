@@ -140,6 +140,8 @@ def test_what_a_relative_has_had_is_left_out():
     assert after_single == [(name, whole[name]) for name in names[1:]]
     half = [("together", whole["together"] / 2)]
     assert stages("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
+    # the terms of third order are new to the 2-jet, so its last stage is not shortened
+    assert stages("cifar_avg_3jet", "cifar_avg_2jet") == [("together", whole["together"])]
     (single,) = stages("fashion28_discrete_s1p00")
     other = stages("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
     assert other == [("single", single[1] / 2)]

@@ -120,11 +120,13 @@ def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "f
     if not several:
         settings = settings[:1]
     if relative:
-        trained_channels = len(ALL[relative].config.channel_sigmas)
-        if trained_channels > 1 or not several:  # nearly there
-            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 2},)
-        else:
+        other = ALL[relative].config
+        if several and len(other.channel_sigmas) == 1:
             settings = settings[1:]
+        elif other.jet_order < recipe.config.jet_order:  # the highest derivatives are new
+            settings = settings[-1:]
+        else:  # nearly there
+            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 2},)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     return Plan(recipe, budget, relative, stages)
 
@@ -135,11 +137,10 @@ def _cpu_stage(
     *,
     name: str,
     coarsest: int | None = None,
-    density: float | None = DENSITY,
     **changes: Any,
 ) -> Stage:
     """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones."""
-    config = recipe.config.replace(sampling_density=density)
+    config = recipe.config.replace(sampling_density=DENSITY)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
     elif coarsest:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.raw import CIFAR_CLASSES, FASHION_CLASSES
 
 TRAIN_SIZES = {"small": (17, 32), "mid": (33, 48), "large": (49, 64)}  # STIR: first, last in pixels
@@ -136,6 +137,8 @@ _STIR_SETS = {
     "emoji": (36, 1, None),
     "gtsrb": (8, 3, None),
 }
+# the names of the others are in their files only, and are taken from there when they are trained
+_STIR_CLASSES = {name: load_samples(f"stir_{name}").class_names for name in ("emoji", "gtsrb")}
 # regular images, one scale channel: settings, dataset, side, ratio per tag of sigma_0 (Tables 5
 # and 6), ratio with learned sigmas (Tables 7 and 8)
 _REGULAR = {
@@ -257,6 +260,7 @@ def _stir_recipes():
                     dict(
                         input_channels=channels,
                         num_classes=classes,
+                        class_names=_STIR_CLASSES.get(dataset, ()),
                         channel_sigmas=_sigmas(-3, 2),
                         sigma_ratio=1.45,
                         scale_dropout=dropout,
@@ -338,6 +342,7 @@ def _tiny_recipes():
         config = {**small, "input_size": (72, 72), **rest}
         yield _make(f"tiny_{variant}", "tiny", _FASHION, config, dataset="rescaled_fashion_mnist")
     config = {**small, "input_channels": 1, "num_classes": 36, "channel_sigmas": (1.0, 2.0)}
+    config["class_names"] = _STIR_CLASSES["emoji"]
     yield _make("tiny_stir", "tiny_stir", _STIR, config, dataset="stir_emoji", train_sizes="mid")
 
 
