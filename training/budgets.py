@@ -223,7 +223,7 @@ def _stage(recipe: Recipe, dtype: str) -> Stage:
     )
 
 
-# --- stages of the cpu budget, found on validation splits: see NOTES.md ---
+# --- stages of the cpu budget; NOTES.md has what was tried on validation splits, and what not ---
 # A network of one scale channel has the first stage only; one that starts from a relative leaves
 # out what the relative has had.
 _TINY = (
@@ -232,14 +232,14 @@ _TINY = (
 )
 _SMALL = ({"name": "single", "epochs": 12},)
 _FASHION = (
-    {"name": "single", "epochs": 6},
-    {"name": "together", "epochs": 1, "learning_rate": 0.004},
+    {"name": "single", "epochs": 12},
+    {"name": "together", "epochs": 1, "learning_rate": 0.003},
 )
 _CIFAR = (
-    {"name": "single", "epochs": 8},
-    # the two finest channels take half of the time and learn last
-    {"name": "coarse", "coarsest": 4, "epochs": 1, "learning_rate": 0.003},
-    {"name": "together", "epochs": 0.5, "learning_rate": 0.0015},
+    {"name": "single", "epochs": 12},
+    # without the two finest channels, which take half of the time
+    {"name": "coarse", "coarsest": 4, "epochs": 0.5, "learning_rate": 0.003},
+    {"name": "together", "epochs": 0.4, "learning_rate": 0.002},
 )
 _STIR = (
     {"name": "single", "epochs": 10},
