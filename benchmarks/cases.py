@@ -26,7 +26,7 @@ def our_training(
 ) -> Callable[[], object]:
     """One step of the trainer: forward, backward, AdamW, metrics."""
     from training.budgets import plan_run
-    from training.trainer import build_stage_model, compile_model
+    from training.stages import build_stage_model, compile_model
 
     stage = plan_run(_with(recipe, changes), budget="paper", finished=set(), dtype=dtype).stages[0]
     model = build_stage_model(stage, seed=0)

@@ -75,17 +75,10 @@ def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object
     """Make the bare and the whole loop over one model; `prepared` gives them."""
     from training import state
     from training.budgets import plan_run
+    from training.progress import Progress, snapshot
     from training.recipes import get
-    from training.trainer import (
-        CHUNK,
-        Progress,
-        Run,
-        build_stage_model,
-        compile_model,
-        fit,
-        fresh_info,
-        snapshot,
-    )
+    from training.stages import build_stage_model, compile_model
+    from training.trainer import CHUNK, Run, fit, fresh_info
 
     plan = plan_run(get(recipe), budget="cpu", finished=set(), dtype=dtype)
     stage = plan.stages[-1]

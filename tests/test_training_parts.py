@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from argparse import Namespace
 
 import keras
@@ -14,7 +15,7 @@ from gdn_keras import build_model
 from gdn_keras.datasets import Arrays, batches, rescaled
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
-from training import runs, state, trainer
+from training import logs, runs, stages, state, trainer
 from training.budgets import CPU_STAGES, DENSITY, Stage, plan_run, relatives, resumed_plan
 from training.logs import read_log
 from training.recipes import ALL, RECIPES, get, trained
@@ -77,11 +78,11 @@ def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
 
 def test_only_size_factor_1_is_trained_on(monkeypatch):
     asked = {}
-    monkeypatch.setattr(trainer, "load_arrays", lambda name, **options: asked.update(options))
+    monkeypatch.setattr(stages, "load_arrays", lambda name, **options: asked.update(options))
     for recipe in trained():
         for stage in plan_run(recipe, budget="cpu", finished=set()).stages:
             if not stage.train_sizes:
-                trainer.load_data(stage)
+                stages.load_data(stage)
                 assert asked["split"] in ("train", "train+validation")
                 assert asked.get("size_factor", 1) == 1
 
@@ -129,28 +130,28 @@ def test_relatives_of_other_kinds():
 
 
 def test_what_a_relative_has_had_is_left_out():
-    def stages(name, *finished):
+    def epochs(name, *finished):
         plan = plan_run(get(name), budget="cpu", finished=set(finished))
         return [(stage.name, stage.epochs) for stage in plan.stages]
 
-    names = [name for name, _ in stages("cifar_avg_2jet")]
+    names = [name for name, _ in epochs("cifar_avg_2jet")]
     assert names == ["single", "coarse", "together"]
-    whole = dict(stages("cifar_avg_2jet"))
-    after_single = stages("cifar_avg_2jet", "cifar_single_2jet")
+    whole = dict(epochs("cifar_avg_2jet"))
+    after_single = epochs("cifar_avg_2jet", "cifar_single_2jet")
     assert after_single == [(name, whole[name]) for name in names[1:]]
     half = [("together", whole["together"] / 2)]
-    assert stages("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
+    assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
     # the terms of third order are new to the 2-jet, so its last stage is not shortened
-    assert stages("cifar_avg_3jet", "cifar_avg_2jet") == [("together", whole["together"])]
-    (single,) = stages("fashion28_discrete_s1p00")
-    other = stages("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
+    assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("together", whole["together"])]
+    (single,) = epochs("fashion28_discrete_s1p00")
+    other = epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
     assert other == [("single", single[1] / 2)]
 
 
 def test_a_3_jet_started_from_a_2_jet_computes_the_same():
     old = randomise(build_model(small_config(zero_order=True, final_relu=False)))
     new = build_model(small_config(zero_order=True, final_relu=False, jet_order=3))
-    trainer.start_from(old, new)
+    stages.start_from(old, new)
     images = np.random.default_rng(0).uniform(0, 255, (2, *new.input_shape[1:])).astype("float32")
     expected = keras.ops.convert_to_numpy(old(images))
     assert np.abs(expected).max() > 0.1
@@ -163,7 +164,7 @@ def test_statistics_are_means_over_the_training_images():
     images = rng.integers(0, 256, (70, *stage.config.input_size, 1), dtype="uint8")
     data = Arrays(images, np.zeros(70, "int64"), ("thing",))
     model = build_model(stage.config)
-    trainer.measure_statistics(model, data, stage, seed=0, images=64)
+    assert stages.measure_statistics(model, data, stage, seed=0, images=64)
     # of all but 6 of the images, in float64; the first layer is linear, so it is easy to follow
     maps = keras.Model(model.input, model.get_layer("jet_1").output)(images.astype("float32"))
     maps = keras.ops.convert_to_numpy(maps[0] if isinstance(maps, list) else maps)
@@ -175,6 +176,22 @@ def test_statistics_are_means_over_the_training_images():
     assert np.abs(mean - maps.mean(axis=(0, 1, 2))).max() < 0.05 * deviation.max()
     np.testing.assert_allclose(variance, deviation**2, rtol=0.1)
     assert norm.momentum == 0.9
+
+
+def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
+    run, whole = (tiny_run(tmp_path / name, data, epochs=1) for name in ("run", "whole"))
+    train(whole)
+
+    def all_steps_are_done():
+        saved = state.load(run.folder)
+        return saved is not None and saved[0]["step"] == 20
+
+    with state.lock(run.folder):
+        assert not trainer.train(run, stop=all_steps_are_done)
+        assert not (run.folder / state.RECORD).exists()
+        assert trainer.train(run, saved=state.load(run.folder))
+    weights = [(one.folder / state.WEIGHTS).read_bytes() for one in (run, whole)]
+    assert weights[0] == weights[1]
 
 
 def test_every_group_has_settings():
@@ -250,11 +267,11 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
     run = tiny_run(tmp_path, data, limit=320, epochs=9, warmup=0.2)
     train(run)
     stage = run.plan.stages[0]
-    arrays = trainer.load_data(stage, data_dir=data)
+    arrays = stages.load_data(stage, data_dir=data)
     steps = stage.steps(len(arrays))
     assert steps == 4 * trainer.CHUNK + 10
-    model = trainer.build_stage_model(stage, seed=0)
-    trainer.compile_model(model, stage, steps)
+    model = stages.build_stage_model(stage, seed=0)
+    stages.compile_model(model, stage, steps)
     source = batches.training_batches(arrays, batch_size=32, seed=0, augment=("flip",))
     for _ in range(steps):
         model.train_on_batch(*next(source))
@@ -262,6 +279,15 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
     finished.load_weights(tmp_path / state.WEIGHTS)
     for one, other in zip(finished.trainable_weights, model.trainable_weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_missing_tensorboard_is_told_once(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
+    logs._say_what_is_missing.cache_clear()
+    for _ in range(2):
+        logs.RunLog(tmp_path, last=(0, 0)).close()
+    assert capsys.readouterr().err.count("pip install 'gdn-keras[training]'") == 1
+    assert (tmp_path / logs.LOG).exists() and not (tmp_path / logs.BOARD).exists()
 
 
 def test_seeds_differ(data, tmp_path):
@@ -289,8 +315,8 @@ def test_options_train(data, tmp_path, changes):
 
 def test_label_smoothing_is_what_it_says():
     stage = tiny_stage(label_smoothing=0.2)
-    model = trainer.build_stage_model(stage, seed=0)
-    trainer.compile_model(model, stage, 1)
+    model = stages.build_stage_model(stage, seed=0)
+    stages.compile_model(model, stage, 1)
     labels = np.array([3, 0])
     logits = np.random.default_rng(0).normal(size=(2, 10)).astype("float32")
     log_shares = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -313,8 +339,9 @@ def test_learned_scales_are_part_of_the_state(data, tmp_path):
     train(dataclasses.replace(run, plan=plan))
     pieces = trainer.Run(plan, tmp_path / "pieces", data_dir=data)
     with state.lock(pieces.folder):
-        for _ in range(2):
-            done = trainer.train(pieces, saved=state.load(pieces.folder), stop=lambda: True)
+        # every step is asked to be the last; then the statistics are measured undisturbed
+        for stop in (True, True, False):
+            done = trainer.train(pieces, saved=state.load(pieces.folder), stop=lambda s=stop: s)
     assert done
     weights = [(tmp_path / name / state.WEIGHTS).read_bytes() for name in ("whole", "pieces")]
     assert weights[0] == weights[1]
@@ -327,7 +354,7 @@ def test_learned_scales_are_part_of_the_state(data, tmp_path):
 def test_a_subset_of_stir_has_all_classes(data):
     stage = plan_run(get("tiny_stir"), budget="cpu", finished=set()).stages[0]
     stage = dataclasses.replace(stage, limit=100)
-    arrays = trainer.load_data(stage, data_dir=data)
+    arrays = stages.load_data(stage, data_dir=data)
     assert len(arrays) == 100
     assert len(np.unique(arrays.labels)) > 30
     assert set(np.unique(arrays.object_sizes)) == set(range(33, 49))

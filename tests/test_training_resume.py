@@ -1,6 +1,7 @@
 """Nothing is lost: kills, signals, damaged files, full disks, two processes, divergence."""
 
 import errno
+import functools
 import hashlib
 import os
 import random
@@ -15,13 +16,15 @@ import numpy as np
 import pytest
 from training_helpers import start, write_data_folder
 
-from training import state
+from training import progress, state
 from training.__main__ import main
 from training.logs import read_log
+from training.stopping import SAME_SECONDS
 
 NAME = "tiny_max"  # has dropout, so a random state too
 STEPS = 40  # of each of its two stages
 KILLS = 22
+LIMIT = 600  # seconds after which something is wrong
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +50,27 @@ def folder(tmp_path):
 
 
 def finish(argv, *, output, **how):
-    process = start(argv, output=output, **how)
-    process.join(120)
-    assert process.exitcode == 0, output.read_text()
+    end(start(argv, output=output, **how), 0, output=output)
+
+
+def end(process, code, *, output):
+    """Wait until a process ends with an exit code; returns what was printed."""
+    process.join(LIMIT)
+    text = output.read_text()
+    assert process.exitcode == code, text
+    return text
 
 
 def wait_for(condition, process):
-    end = time.time() + 60
+    latest = time.time() + LIMIT
     while not condition():
         assert process.is_alive(), f"ended with {process.exitcode}"
-        assert time.time() < end
+        assert time.time() < latest
         time.sleep(0.002)
+
+
+def wait_for_words(words, process, *, output):
+    wait_for(lambda: output.exists() and words in output.read_text(), process)
 
 
 def weights(folder):
@@ -129,10 +142,10 @@ def test_a_signal_saves_and_stops(data, folder, uninterrupted, tmp_path):
     argv, output = options(data, tmp_path), tmp_path / "output"
     process = start(argv, output=output)
     wait_for(lambda: read_log(folder), process)  # the first chunk is done
-    os.kill(process.pid, signal.SIGTERM)
-    process.join(60)
-    assert process.exitcode == 3
-    assert f"{NAME}: stopped; the same command goes on" in output.read_text()
+    for _ in range(2):  # as `timeout` does it
+        os.kill(process.pid, signal.SIGTERM)
+    text = end(process, 3, output=output)
+    assert f"{NAME}: stopped; the same command goes on" in text
     assert position(folder) >= (0, 20)
     assert not (folder / state.RECORD).exists()
     finish(argv, output=output)
@@ -203,35 +216,68 @@ def test_the_second_process_on_a_run_refuses(data, folder, tmp_path, capsys):
         pass
 
 
-def fill_the_disk():
-    """From now on, flushing a file to the disk fails as it does on a full one."""
+def fill_the_disk(room):
+    """Flushing a file to the disk fails as it does on a full one, until `room` exists."""
+    flush = os.fsync
 
-    def fsync(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def fsync(file):
+        if not room.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(file)
 
     os.fsync = fsync
+    try_again_soon()
+
+
+def try_again_soon():
+    progress.RETRY_SECONDS = 0.2
+
+
+GOING_ON = "The state could not be saved: [Errno 28] No space left on device. Going on."
+WAITING = "Not saved: [Errno 28] No space left on device. Trying again every 0.2 seconds"
 
 
 @pytest.mark.heavy
 def test_a_full_disk_loses_nothing(data, begun, folder, uninterrupted, tmp_path):
-    """The run goes on without saving; when there is room again, the same command finishes it."""
+    """The run goes on without saving, and at its end waits until there is room."""
     shutil.copytree(begun, folder)
-    argv, output = options(data, tmp_path), tmp_path / "output"
+    output, room = tmp_path / "output", tmp_path / "room"
     before = position(folder)
-    process = start(argv, output=output, save_seconds=0.5, before=fill_the_disk)
-    process.join(120)
-    text = output.read_text()
-    assert process.exitcode == 1
-    assert "The state could not be saved: [Errno 28] No space left on device. Going on." in text
-    assert "error: [Errno 28] No space left on device" in text  # nor could the weights be written
+    full = functools.partial(fill_the_disk, room)
+    process = start(options(data, tmp_path), output=output, save_seconds=0.5, before=full)
+    wait_for_words(WAITING, process, output=output)
     assert position(folder) == before
-    finish(argv, output=output)
+    room.touch()
+    assert GOING_ON in end(process, 0, output=output)
     assert weights(folder) == weights(uninterrupted)
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("answer", ["room", "a second signal"])
+def test_a_stop_waits_for_room(data, tmp_path, answer):
+    output, room = tmp_path / "output", tmp_path / "room"
+    folder = tmp_path / f"{NAME}@epochs100-seed0"
+    argv = options(data, tmp_path, "--set", "epochs=100")
+    full = functools.partial(fill_the_disk, room)
+    process = start(argv, output=output, save_seconds=0.0, before=full)
+    wait_for_words(GOING_ON, process, output=output)
+    os.kill(process.pid, signal.SIGTERM)
+    wait_for_words(WAITING, process, output=output)
+    if answer == "room":
+        room.touch()
+        end(process, 3, output=output)
+        assert position(folder) > (0, 0)
+    else:
+        time.sleep(SAME_SECONDS)
+        os.kill(process.pid, signal.SIGTERM)
+        text = end(process, 1, output=output)
+        assert "error: interrupted; the same command goes on from what is saved" in text
+        assert position(folder) is None
+
+
+@pytest.mark.heavy
 def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
-    """As above on a file system of 64 kB: the log and TensorBoard have no room either."""
+    """On a file system of 64 kB, where the log and TensorBoard have no room either."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
@@ -239,12 +285,10 @@ def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
         pytest.skip("mounting a file system needs to be allowed")
     try:
         argv, output = options(data, disk), tmp_path / "output"
-        process = start(argv, output=output, save_seconds=0.0)
-        process.join(120)
-        assert process.exitcode == 1
-        assert "The state could not be saved: [Errno 28] No space left" in output.read_text()
+        process = start(argv, output=output, save_seconds=0.0, before=try_again_soon)
+        wait_for_words(WAITING, process, output=output)
         subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
-        finish(argv, output=output)
+        assert GOING_ON in end(process, 0, output=output)
         assert weights(disk / f"{NAME}-seed0") == weights(uninterrupted)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -255,15 +299,13 @@ def test_divergence_keeps_the_last_good_state(data, tmp_path):
     """A learning rate that grows instead of falling: some steps are good, then none."""
     output = tmp_path / "output"
     argv = options(data, tmp_path, "--set", "final_learning_rate=1e30")
-    process = start(argv, output=output, save_seconds=0.0)
-    process.join(120)
-    assert process.exitcode == 1
+    text = end(start(argv, output=output, save_seconds=0.0), 1, output=output)
     folder = tmp_path / f"{NAME}@final_learning_rate1e30-seed0"
     message = re.search(
         rf"error: (The loss became|A weight is no longer a number).* after step (\d+) of stage "
         rf"'together' of {NAME}@.*\. The last good state is kept in {folder}\. "
         r"A lower learning rate than 0.01 may help\.",
-        output.read_text(),
+        text,
     )
     assert message
     info, arrays = state.load(folder)

@@ -11,7 +11,7 @@ from dataset_files import write_idx
 from tqdm import tqdm
 
 from gdn_keras.datasets import load_samples
-from training import trainer
+from training import progress
 from training.__main__ import main
 
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
@@ -52,7 +52,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["training.trainer", "training.evaluate", "gdn_keras.zoo"])
 
 
-def start(argv, *, output, save_seconds=trainer.SAVE_SECONDS, before=None):
+def start(argv, *, output, save_seconds=progress.SAVE_SECONDS, before=None):
     """`python -m training *argv` as a process of its own; what it prints goes to a file."""
     process = _context.Process(target=_command, args=(argv, str(output), save_seconds, before))
     process.start()
@@ -66,7 +66,7 @@ def _command(argv, output, save_seconds, before):
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
     tqdm.set_lock(threading.RLock())  # its own lock would be left behind by a killed process
-    trainer.SAVE_SECONDS = save_seconds
+    progress.SAVE_SECONDS = save_seconds
     if before is not None:
         before()
     sys.exit(main(argv))

@@ -34,6 +34,9 @@ EXAMPLES = {
         "python -m training sweep 'stir_*' --engine ray --cluster auto",
     ),
     "report": ("python -m training report",),
+    "results": ("python -m training results", "python -m training results --check"),
+    "gallery": ("python -m training gallery", "python -m training gallery filters_2jet"),
+    "statistics": ("python -m training statistics", "python -m training statistics runs.csv"),
 }
 
 
@@ -47,6 +50,9 @@ def main(argv: list[str] | None = None) -> int:
         return state.LOCKED
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; the same command goes on from what is saved", file=sys.stderr)
         return 1
 
 
@@ -114,6 +120,25 @@ def make_parser() -> argparse.ArgumentParser:
     report = add("report", "write docs/REPRODUCTION.md from zoo/")
     report.add_argument("--docs", default=None, metavar="DIR")
     _place_options(report)
+
+    results = add(
+        "results", "bring zoo/registry.json, results.csv and the README's table up to date"
+    )
+    results.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
+
+    gallery = add("gallery", "draw figures from the networks of zoo/ and write docs/GALLERY.md")
+    gallery.add_argument("names", nargs="*", help="figures; default: all")
+    gallery.add_argument("--docs", default=None, metavar="DIR")
+    _place_options(gallery)
+
+    statistics = add("statistics", "the tables of appendix A.3, from runs with several seeds")
+    statistics.add_argument(
+        "file",
+        nargs="?",
+        help="a CSV with the columns method, setting, run, accuracy; default: the runs of zoo/ and "
+        "of the folder of the runs",
+    )
+    _place_options(statistics)
     return parser
 
 

@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from training import devices, state
+from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
+from training import CHECKOUT, devices, state
 from training.recipes import ALL, RECIPES, Recipe, get
 from training.runs import (
-    CHECKOUT,
+    ancestors,
     check_options,
     chosen_recipe,
     finished_folder,
@@ -22,11 +23,11 @@ from training.runs import (
     read_record,
     run_folder,
     status,
+    trial_options,
     zoo_folder,
 )
-from training.stopping import Stopping
+from training.stopping import STOPPED, Stopping
 
-STOPPED = 3  # exit code: the same command goes on
 _WAY_WORDS = {
     "trained": "as trained",
     "exact": "every pixel",
@@ -60,7 +61,7 @@ FIRST = (
 
 
 def run(arguments) -> int:
-    recipe = chosen_recipe(arguments)
+    recipe = chosen_recipe(arguments.name, arguments)
     with Stopping() as stop:
         done = _train(recipe, arguments, stop)
     print(f"{recipe.name}: {'finished' if done else 'stopped; the same command goes on'}")
@@ -91,6 +92,7 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
             devices=arguments.devices,
             jit=arguments.jit,
             writes=main,
+            ancestors=tuple(ancestors(plan.warm_start, arguments)),
         )
         return train(job, saved=saved, relative=relative, stop=stop)
 
@@ -131,7 +133,7 @@ def _by_priority(arguments) -> list[str]:
 
 
 def evaluate(arguments) -> int:
-    recipe = chosen_recipe(arguments)
+    recipe = chosen_recipe(arguments.name, arguments)
     trial = arguments.set + arguments.then
     if trial and not arguments.holdout:
         raise ValueError(
@@ -189,6 +191,7 @@ def _publish(recipe: Recipe, arguments) -> None:
         read_results(recipe, folder),
         folder,
         zoo_folder=zoo_folder(arguments),
+        ancestors=ancestors(recipe.name, arguments)[1:],
         exact=read_results(recipe, folder, way="exact"),
         matched=read_results(recipe, folder, way="matched"),
     )
@@ -198,13 +201,51 @@ def _publish(recipe: Recipe, arguments) -> None:
 def report(arguments) -> int:
     from training.report import write_report
 
-    docs = Path(arguments.docs) if arguments.docs else CHECKOUT / "docs"
-    print(write_report(zoo_folder(arguments), docs))
+    runs = Path(arguments.runs) if arguments.runs else state.runs_folder()
+    print(write_report(zoo_folder(arguments), _docs(arguments), runs_dir=runs))
+    return 0
+
+
+def results(arguments) -> int:
+    from gdn_keras.results import update
+
+    configurations = {name: (recipe.dataset, recipe.config) for name, recipe in RECIPES.items()}
+    stale = update(CHECKOUT, configurations=configurations, check=arguments.check)
+    for path in stale:
+        print(f"{'stale' if arguments.check else 'updated'}: {path.relative_to(CHECKOUT)}")
+    return int(arguments.check and bool(stale))
+
+
+def gallery(arguments) -> int:
+    from training.gallery import write_gallery
+
+    print(write_gallery(zoo_folder(arguments), _docs(arguments), names=arguments.names))
+    return 0
+
+
+def _docs(arguments) -> Path:
+    return Path(arguments.docs) if arguments.docs else CHECKOUT / "docs"
+
+
+def statistics(arguments) -> int:
+    """Tables 15 to 18, of the runs in a file or of those of this project."""
+    from training.statistics import pairwise_table, pooled_table, read_csv
+
+    if arguments.file:
+        runs, settings = read_csv(arguments.file)
+        print(pairwise_table(runs, settings=settings))
+        print(pooled_table(runs))
+        return 0
+    from training.report import statistics_tables
+    from training.results import Results
+
+    runs = Path(arguments.runs) if arguments.runs else state.runs_folder()
+    print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))
     return 0
 
 
 def sweep(arguments) -> int:
-    from training.sweep import run_sweep
+    from training.sweep import Task, run_sweep
 
     names = [name for name in _matching(arguments.group) if not ALL[name].transfer_from]
     if not names:
@@ -213,8 +254,32 @@ def sweep(arguments) -> int:
             f"`group` must be one of {', '.join(groups)}, or a pattern that matches names of "
             f"recipes. Received: {arguments.group!r}."
         )
-    results = run_sweep(names, arguments)
-    return 0 if all(outcome == "finished" for outcome in results.values()) else 1
+    if arguments.workers < 1:
+        raise ValueError(f"`--workers` must be positive. Received: {arguments.workers}.")
+    tasks = []
+    for name in names:
+        folder = run_folder(chosen_recipe(name, arguments).name, arguments)
+        tasks.append(Task(name, _run_words(name, arguments), folder.absolute()))
+    outcomes = set(run_sweep(tasks, arguments).values())
+    if "stopped" in outcomes:
+        print("Stopped; the same command goes on.")
+    return 1 if outcomes - {"finished", "stopped"} else STOPPED if "stopped" in outcomes else 0
+
+
+def _run_words(name: str, arguments) -> list[str]:
+    """The command that trains one recipe of a sweep, the same on every node."""
+    words = [sys.executable, "-m", "training", "run", name, *trial_options(arguments)]
+    for option in ("seed", "budget", "precision", "devices"):
+        words += [f"--{option}", str(getattr(arguments, option))]
+    places = {
+        "runs": arguments.runs or state.runs_folder(),
+        "data": arguments.data or os.environ.get(ENVIRONMENT_VARIABLE),
+        "zoo": arguments.zoo,
+    }
+    for option, place in places.items():
+        if place:
+            words += [f"--{option}", str(Path(place).absolute())]
+    return words + ["--jit"] * arguments.jit
 
 
 def _matching(pattern: str) -> list[str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
+import importlib.util
 import io
 import sys
 from pathlib import Path
@@ -36,9 +38,10 @@ class RunLog:
             ]
             write_text(folder / LOG, _as_csv(kept, header=True))
         self._board = None
-        with contextlib.suppress(ImportError), self._tolerant():
-            import tensorboard  # noqa: F401  scalars need it
-
+        if importlib.util.find_spec("tensorboard") is None:  # scalars need it
+            _say_what_is_missing()
+            return
+        with self._tolerant():
             self._board = tf.summary.create_file_writer(str(folder / BOARD))
             self._scalar = tf.summary.scalar
 
@@ -66,6 +69,15 @@ class RunLog:
             if not self._failed:
                 print(f"\nThe log could not be written: {error}. Going on.", file=sys.stderr)
             self._failed = True
+
+
+@functools.cache  # once is enough
+def _say_what_is_missing() -> None:
+    print(
+        "No logs for TensorBoard, which is not installed: pip install 'gdn-keras[training]'. "
+        f"{LOG} has the same numbers.",
+        file=sys.stderr,
+    )
 
 
 def read_log(folder: Path) -> list[dict[str, str]]:

@@ -37,21 +37,22 @@ def publish(
     folder: Path,
     *,
     zoo_folder: Path,
+    ancestors: list[dict[str, Any]],
     exact: dict[str, SizeResult] | None = None,
     matched: dict[str, SizeResult] | None = None,
 ) -> zoo.Folder:
-    """Write `zoo/NAME` from the run in `folder`."""
+    """Write `zoo/NAME` from the run in `folder`; `ancestors` as of `runs.ancestors`."""
     record = json.loads((folder / RECORD).read_text())
     if record["recipe"] != recipe.name or "@" in recipe.name:
         raise ValueError(f"Only runs of a recipe are published. Received: {record['recipe']}.")
     config = GaussDerNetConfig.from_dict(record["config"])
     metrics = _metrics(recipe, model, results, exact=exact, matched=matched)
-    lineage = [record["warm_start"]] if record["warm_start"] else []
     facts = {
         "name": recipe.name,
         "budget": record["budget"],
         "seed": record["seed"],
-        "lineage": lineage,
+        "lineage": [ancestor["name"] for ancestor in ancestors],
+        "ancestors": ancestors,
         "stages": record["stages"],
         "images_seen": record["images"],
         "statistics_images": record.get("statistics_images", 0),
@@ -176,9 +177,15 @@ def card(
 
 
 def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
+    # a relative of another seed is not what the seed of this network suggests
+    seeds = (None, facts["seed"])
+    started = [
+        f"`{a['name']}`" + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
+        for a in facts["ancestors"]
+    ]
     if recipe.transfer_from:
         return [
-            f"Not at all: these are the weights of `{recipe.transfer_from}`, in "
+            f"Not at all: these are the weights of {started[0]}, in "
             f"{len(recipe.config.channel_sigmas)} scale channels instead of one."
         ]
     minutes = facts["seconds"] / 60
@@ -194,8 +201,8 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
             "it was trained on coarse grids (sampling density 1/√2) and for fewer images."
         )
-    if facts["lineage"]:
-        lines.append(f"The weights started from `{facts['lineage'][0]}`.")
+    if started:
+        lines.append(f"The weights started from {', which started from '.join(started)}.")
     return lines
 
 

@@ -5,30 +5,51 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from training import state
+from training import CHECKOUT, state
 from training.budgets import Plan, Stage, plan_run, resumed_plan
 from training.recipes import ALL, Recipe, get
 from training.state import RECORD, WEIGHTS
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 SAMPLING = ("channel_sigmas", "sampling_density")  # of a network's config, what a trial may change
 
 
-def chosen_recipe(arguments) -> Recipe:
-    """The recipe the command line names, or a trial of it.
+def chosen_recipe(name: str, arguments) -> Recipe:
+    """The recipe called `name`, or the trial of it that the command line describes.
 
     A trial has another name, so that it never mixes with the real run.
     """
-    recipe = get(arguments.name)
-    if not (arguments.set or arguments.then or arguments.holdout):
+    recipe = get(name)
+    if not trial_options(arguments):
         return recipe
     changes = arguments.set + ["then"] * bool(arguments.then) + arguments.then
-    words = ["holdout"] * arguments.holdout + [re.sub(r"[^\w.+-]", "", c) for c in changes]
+    words = ["holdout"] * arguments.holdout + list(map(_word, changes))
     split = "train" if arguments.holdout else recipe.train_split
     return dataclasses.replace(recipe, name=f"{recipe.name}@{'-'.join(words)}", train_split=split)
+
+
+def _word(change: str) -> str:
+    """A change as part of a file name: `channel_sigmas=[1, 2]` is channel_sigmas1,2."""
+    return urllib.parse.quote(re.sub(r'[\s"\[\]=]', "", change), safe="+,")
+
+
+def trial_options(arguments) -> list[str]:
+    """The options that make a trial of a recipe."""
+    words = ["--holdout"] * getattr(arguments, "holdout", False)
+    for option in ("set", "then"):
+        for change in getattr(arguments, option, []):
+            words += [f"--{option}", change]
+    return words
+
+
+def run_command(name: str, arguments, options: list[str]) -> str:
+    """What to type to train a recipe, for messages."""
+    seed = ["--seed", str(arguments.seed)] if arguments.seed else []
+    return shlex.join(["python", "-m", "training", "run", name, *options, *seed])
 
 
 def run_folder(name: str, arguments) -> Path:
@@ -61,9 +82,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 def finished_folder(name: str, arguments) -> Path:
     folder = run_folder(name, arguments)
     if not (folder / RECORD).exists():
+        how = run_command(name.partition("@")[0], arguments, trial_options(arguments))
         raise ValueError(
             f"`name` must be a finished run; there is none in {folder}. "
-            f"`python -m training run {name}` makes it. Received: name={name!r}."
+            f"`{how}` makes it. Received: name={name!r}."
         )
     return folder
 
@@ -84,6 +106,24 @@ def load_finished(name: str, arguments):
     return model
 
 
+def ancestors(name: str | None, arguments) -> list[dict[str, Any]]:
+    """Name and seed of a finished network and of those it started from, the nearest first."""
+    if name is None:
+        return []
+    record = read_record(run_folder(name, arguments))
+    if record is None and is_published(name, arguments):
+        record = json.loads((zoo_folder(arguments) / name / "recipe.json").read_text())
+    if record is None:
+        return [{"name": name, "seed": None}]
+    further = record.get("ancestors")
+    if further is None:  # made before this was recorded
+        before = (
+            record["warm_start"] if "warm_start" in record else (record["lineage"] or [None])[0]
+        )
+        further = ancestors(before, arguments)
+    return [{"name": name, "seed": record["seed"]}, *further]
+
+
 def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Plan:
     """The plan of a run; one that was `begun` goes on with the settings it has."""
     if begun is None:
@@ -94,9 +134,9 @@ def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Pla
             finished = {name for name in ALL if status(name, arguments) == "trained"}
         source = recipe.transfer_from
         if source and source not in finished:
+            how = run_command(source, arguments, ["--holdout"] * holdout)
             raise ValueError(
-                f"{recipe.name} is derived from {source}, which is not finished: "
-                f"`python -m training run {source}` makes it."
+                f"{recipe.name} is derived from {source}, which is not finished: `{how}` makes it."
             )
         plan = _plan(recipe, arguments, finished, precision(arguments))
         if holdout and plan.warm_start:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import signal
 import time
 
+STOPPED = 3  # exit code: the same command goes on
+SAME_SECONDS = 1.0  # `timeout`, for one, sends its signal twice at once
+
 
 class Stopping:
     """As a context: SIGTERM and SIGINT ask for a stop instead of ending the process.
 
-    Called, it says whether to stop. A second Ctrl-C interrupts at once.
+    Called, it says whether to stop. A second signal, a second or more after the first one,
+    interrupts at once.
     """
 
     def __init__(self, *, deadline: float | None = None):
-        self.asked = False
+        self.asked = 0  # how often
         self.deadline = deadline  # as `time.time()`
 
     def __call__(self) -> bool:
-        return self.asked or (self.deadline is not None and time.time() > self.deadline)
+        return self.asked > 0 or (self.deadline is not None and time.time() > self.deadline)
 
     def __enter__(self) -> Stopping:
         self._old = {
@@ -25,10 +29,13 @@ class Stopping:
         }
         return self
 
-    def _ask(self, number: int, _) -> None:
-        self.asked = True
-        if number == signal.SIGINT:
-            signal.signal(number, signal.default_int_handler)
+    def _ask(self, *_) -> None:
+        now = time.monotonic()
+        if self.asked and now - self._last < SAME_SECONDS:
+            return
+        self.asked, self._last = self.asked + 1, now
+        if self.asked > 1:
+            raise KeyboardInterrupt
 
     def __exit__(self, *_) -> None:
         for number, handler in self._old.items():

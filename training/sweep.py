@@ -1,44 +1,58 @@
 """Train many recipes at once: as processes of this machine, or as tasks of a Ray cluster.
 
 Every recipe is one task that runs `python -m training run`; a task that dies is started again and
-goes on from the run's own state, so the engine needs to know nothing about training.
+goes on from the run's own state, so the engine needs to know nothing about training. When the
+sweep is stopped, it asks the training processes to stop, which save, and waits for them.
+
+Workers of Ray import this module, so it imports neither Keras nor what needs it.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
 
-from training.runs import CHECKOUT
-from training.state import LOCKED
+from training import CHECKOUT, state
+from training.stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
-WAIT_SECONDS = 2.0  # between two looks at a run that another process holds
+LOOK_SECONDS = 0.5  # from one look at a training process, or at a lock, to the next
 
 
-def run_sweep(names: list[str], arguments) -> dict[str, str]:
-    """Outcome per recipe, printed as it comes: "finished", or what its last attempt said."""
-    commands = {name: command(name, arguments) for name in names}
+@dataclass(frozen=True)
+class Task:
+    """One recipe of a sweep: the command that trains it, and the folder of its run."""
+
+    name: str
+    command: list[str]
+    folder: Path
+
+
+def run_sweep(tasks: list[Task], arguments) -> dict[str, str]:
+    """Outcome per recipe, printed as it comes: finished, stopped, or the last words of an error."""
     engine = _ray if arguments.engine == "ray" else _local
     outcomes = {}
-    for name, outcome in engine(commands, arguments):
+    for name, outcome in engine(tasks, arguments):
         outcomes[name] = outcome
         print(f"{name:48} {outcome}", flush=True)
     return outcomes
 
 
-def _local(commands: dict[str, list[str]], arguments) -> Iterator[tuple[str, str]]:
-    with ThreadPoolExecutor(arguments.workers) as pool:
-        pending = {pool.submit(run_until_done, c): name for name, c in commands.items()}
+def _local(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
+    with Stopping() as stop, ThreadPoolExecutor(arguments.workers) as pool:
+        pending = {pool.submit(run_until_done, task, lambda: stop.asked): task for task in tasks}
         for done in as_completed(pending):
-            yield pending[done], done.result()
+            yield pending[done].name, done.result()
 
 
-def _ray(commands: dict[str, list[str]], arguments) -> Iterator[tuple[str, str]]:
+def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
     import ray
 
     where = (
@@ -48,56 +62,119 @@ def _ray(commands: dict[str, list[str]], arguments) -> Iterator[tuple[str, str]]
     )
     ray.init(
         **where,
-        log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": str(CHECKOUT)}},  # workers import this module
     )
     try:
-        # retries: Ray starts a task again when its worker has died
-        task = ray.remote(num_cpus=1, max_retries=ATTEMPTS)(run_until_done)
-        pending = {task.remote(command): name for name, command in commands.items()}
-        while pending:
-            done, _ = ray.wait(list(pending))
-            for reference in done:
-                name = pending.pop(reference)
-                try:
-                    yield name, ray.get(reference)
-                except ray.exceptions.RayError as error:
-                    yield name, f"failed: {str(error).strip().splitlines()[0]}"
+        gpus = max(node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"])
+        start = ray.remote(
+            num_cpus=1,
+            num_gpus=min(arguments.devices, gpus),
+            max_retries=ATTEMPTS,  # Ray starts a task again when its worker has died
+            scheduling_strategy="SPREAD",
+        )(run_until_done)
+        waiting, running = list(tasks), {}
+        with Stopping() as stop:  # after `init`, which has handlers of its own
+            while waiting or running:
+                while waiting and len(running) < arguments.workers and not stop():
+                    task = waiting.pop(0)
+                    running[start.remote(task)] = task.name
+                done, _ = ray.wait(list(running), timeout=LOOK_SECONDS)
+                for reference in done:
+                    yield running.pop(reference), _outcome(reference)
+                if stop():
+                    for reference in running:
+                        ray.cancel(reference)
+                    yield from ((task.name, "stopped") for task in waiting)
+                    yield from ((name, _outcome(ref)) for ref, name in running.items())
+                    return
     finally:
         ray.shutdown()
 
 
-def run_until_done(command: list[str]) -> str:
-    """Run a training command; a run that was killed or stopped is resumed.
+def _outcome(reference) -> str:
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.TaskCancelledError:
+        return "stopped"
+    except ray.exceptions.RayError as error:
+        return f"failed: {str(error).strip().splitlines()[0]}"
+
+
+def run_until_done(task: Task, asked: Callable[[], int] = lambda: 0) -> str:
+    """Run a training command; a run that was killed is resumed.
 
     A run that another process holds is waited for: when a worker is killed, its training process
     may live on, and what it does is not done twice.
+
+    Args:
+        task: what to run.
+        asked: says how often the sweep was asked to stop.
     """
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     attempts = 0
     while attempts < ATTEMPTS:
-        done = subprocess.run(
-            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
+        _wait_until_free(task, asked)
+        if asked():
+            return "stopped"
+        code, words = _run(task.command, asked)
+        if code == 0:
             return "finished"
-        if done.returncode == LOCKED:
-            time.sleep(WAIT_SECONDS)
-            continue
-        if done.returncode in (1, 2):  # refused for a reason; trying again would not help
-            break
-        attempts += 1
-    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        if asked():
+            return "stopped" if code == STOPPED else words
+        if code in (1, 2):  # refused for a reason; trying again would not help
+            return words
+        attempts += code != state.LOCKED
+    return words
 
 
-def command(name: str, arguments) -> list[str]:
-    """The command line that trains one recipe of a sweep."""
-    words = [sys.executable, "-m", "training", "run", name]
-    for option in ("seed", "budget", "precision", "devices", "data", "runs", "zoo"):
-        value = getattr(arguments, option)
-        if value is not None:
-            words += [f"--{option}", str(value)]
-    for option in ("set", "then"):
-        for change in getattr(arguments, option):
-            words += [f"--{option}", change]
-    return words + ["--holdout"] * arguments.holdout + ["--jit"] * arguments.jit
+def _wait_until_free(task: Task, asked: Callable[[], int]) -> None:
+    told = False
+    while _is_locked(task.folder) and not asked():
+        if not told:
+            print(
+                f"{task.name}: another process is working on {task.folder}; waiting for it.",
+                file=sys.stderr,
+                flush=True,
+            )
+        told = True
+        time.sleep(LOOK_SECONDS)
+
+
+def _is_locked(folder: Path) -> bool:
+    if not (folder / state.LOCK).exists():
+        return False
+    try:
+        with state.lock(folder):
+            return False
+    except state.RunIsLocked:
+        return True
+
+
+def _run(command: list[str], asked: Callable[[], int]) -> tuple[int, str]:
+    """Exit code and last words. Asked once, the process is to save and stop; then it is killed."""
+    process = subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C in a terminal comes by way of the sweep, once
+    )
+    told = 0
+    try:
+        while True:
+            if told < min(asked(), 2):
+                told += 1
+                process.send_signal((signal.SIGTERM, signal.SIGKILL)[told - 1])
+            try:
+                _, errors = process.communicate(timeout=LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            lines = errors.strip().splitlines()
+            return process.returncode, lines[-1] if lines else f"exit code {process.returncode}"
+    finally:
+        if process.poll() is None:  # Ray cancels a task by an exception
+            process.terminate()
+            process.communicate()

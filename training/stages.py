@@ -1,0 +1,149 @@
+"""What a stage is made of: its images, its network, its loss and optimiser, its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from gdn_keras.datasets import Arrays, as_dataset, load_arrays, load_stir
+from gdn_keras.layers import ScaleBatchNormalization
+from gdn_keras.model import GaussDerNet, build_model, copy_weights, layer_weights
+from gdn_keras.optimizer import ScaleAdamW
+from training.budgets import Stage
+
+
+def load_data(stage: Stage, *, data_dir: Path | None = None) -> Arrays:
+    """The training images of a stage; always size factor 1, or the STIR sizes of the recipe."""
+    if not stage.train_sizes:
+        return load_arrays(stage.dataset, split=stage.split, data_dir=data_dir, limit=stage.limit)
+    data = load_stir(stage.dataset, split=stage.split, sizes=stage.train_sizes, data_dir=data_dir)
+    if stage.limit is None or stage.limit >= len(data):
+        return data
+    # ordered by size and class, so the first ones would be of one kind
+    return data.select(np.linspace(0, len(data) - 1, stage.limit).round().astype(int))
+
+
+def batches(data: Arrays, stage: Stage, *, seed: int, step: int):
+    """The stage's batches from `step` on."""
+    epoch, position = divmod(step, len(data) // stage.batch_size)
+    state = {"epoch": epoch, "position": position, "seed": seed}
+    state |= {"batch_size": stage.batch_size, "num_images": len(data)}
+    return as_dataset(
+        data, batch_size=stage.batch_size, seed=seed, augment=stage.augment, state=state
+    )
+
+
+def build_stage_model(stage: Stage, *, seed: int, synchronized: bool = False) -> GaussDerNet:
+    """The stage's network, the same for the same seed."""
+    keras.utils.set_random_seed(seed)
+    model = build_model(stage.config, dtype=stage.dtype, seed=seed, synchronized=synchronized)
+    if stage.fixed_last_sigma:
+        model.get_layer(f"jet_{stage.config.num_layers}").ratio.trainable = False
+    return model
+
+
+def start_from(before: GaussDerNet, model: GaussDerNet) -> None:
+    """Take over the weights of `before`; derivatives that it does not have start at zero."""
+    if before.config.jet_order == model.config.jet_order:
+        copy_weights(before, model)
+        return
+    for layer in model.layers:
+        new, old = layer_weights(layer), layer_weights(before.get_layer(layer.name))
+        for variable, value in zip(new, map(keras.ops.convert_to_numpy, old), strict=True):
+            # the terms of a 2-jet are the first of a 3-jet
+            missing = variable.shape[0] - len(value)
+            variable.assign(np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1)))
+
+
+def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = False) -> None:
+    """Loss, optimiser and learning rate curve of section 5 (and of the stage)."""
+    warmup = round(stage.warmup * steps)
+    rate = keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=stage.learning_rate / 100 if warmup else stage.learning_rate,
+        decay_steps=max(steps - warmup, 1),
+        alpha=stage.final_learning_rate / stage.learning_rate,
+        warmup_target=stage.learning_rate if warmup else None,
+        warmup_steps=warmup,
+    )
+    sigma_rate = stage.sigma_learning_rate
+    optimizer = ScaleAdamW(
+        rate,
+        weight_decay=stage.weight_decay,
+        sigma_learning_rate_factor=(sigma_rate or stage.learning_rate) / stage.learning_rate,
+        sigma_weight_decay=stage.sigma_weight_decay or 0.0,
+    )
+    if stage.dtype == "mixed_float16":  # small gradients would be zero
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    if stage.label_smoothing:
+        classes, smoothing = stage.config.num_classes, stage.label_smoothing
+
+        def loss(labels, logits):
+            targets = keras.ops.one_hot(keras.ops.reshape(labels, (-1,)), classes)
+            return keras.losses.categorical_crossentropy(
+                targets, logits, from_logits=True, label_smoothing=smoothing
+            )
+    else:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(
+        optimizer=optimizer,
+        loss=loss,
+        metrics=["accuracy"],
+        jit_compile=_jit(jit),
+    )
+
+
+def _jit(asked: bool) -> bool:
+    return asked or keras.backend.backend() == "jax"  # which has no other fast way
+
+
+def measure_statistics(
+    model: GaussDerNet,
+    data: Arrays,
+    stage: Stage,
+    *,
+    seed: int,
+    images: int,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Replace the moving batch statistics by means over `images` training images.
+
+    The moving ones remember ten batches or so, which at the centre of the last layer is a few
+    hundred samples. Returns False, with statistics of no use, if `stop()` said so.
+    """
+    from tqdm import trange
+
+    norms = [layer for layer in model.layers if isinstance(layer, ScaleBatchNormalization)]
+    statistics = [v for norm in norms for v in (norm.moving_mean, norm.moving_variance)]
+    momentum = {norm: norm.momentum for norm in norms}
+    sums = [0.0] * len(statistics)
+    steps = max(1, min(images, len(data)) // stage.batch_size)
+    source = iter(batches(data, stage, seed=seed, step=0))
+    for norm in norms:
+        norm.momentum = 0.0  # what a batch has, and nothing of the past
+    network = _AsInTraining(model)
+    network.compile(jit_compile=_jit(False))
+    for _ in trange(steps, desc="batch statistics", unit="batch", mininterval=1.0):
+        if stop():
+            return False
+        network.predict_on_batch(next(source)[0])
+        values = map(keras.ops.convert_to_numpy, statistics)
+        sums = [total + value.astype("float64") for total, value in zip(sums, values, strict=True)]
+    for norm in norms:
+        norm.momentum = momentum[norm]
+    for variable, total in zip(statistics, sums, strict=True):
+        variable.assign(total / steps)
+    return True
+
+
+class _AsInTraining(keras.Model):
+    """A network that takes the statistics of every batch in `predict`, too, which is compiled."""
+
+    def __init__(self, network: GaussDerNet):
+        super().__init__(name="as_in_training")
+        self.network = network
+
+    def call(self, images):
+        return self.network(images, training=True)
