@@ -8,20 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from export import verify
-from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.model import GaussDerNet, adapt, fold
+from gdn_keras.predict import PAD_MODES, as_in_training
 from gdn_keras.zoo import ModelInfo
-
-_NUMPY_PADDING = {
-    "zero": "constant",
-    "mirror": "symmetric",
-    "reflect": "symmetric",
-    "edge": "edge",
-}
 
 
 @contextlib.contextmanager
@@ -71,11 +64,13 @@ def save_checked(
 
     from export.onnx_model import to_onnx
 
+    side, surroundings = as_in_training(info.config, dataset=info.dataset)
     metadata = {
         "name": info.name,
         "dataset": info.dataset,
         "licence": info.licence,
-        **_fitting(info),
+        "trained_side": str(side or max(info.config.input_size)),
+        "surroundings": PAD_MODES[surroundings],
     }
     onnx.save(to_onnx(model, dynamic_size=dynamic_size, metadata=metadata, **options), path)
     run = verify.onnx_runner(path)
@@ -85,15 +80,6 @@ def save_checked(
         other = adapt(model, input_size=size)
         worst = max(worst, verify.compare(other, run, dataset=info.dataset))
     return worst
-
-
-def _fitting(info: ModelInfo) -> dict[str, str]:
-    """How images lay in the input in training: the length of their longer side, the rest of it."""
-    side, extension = max(info.config.input_size), info.config.padding
-    if info.dataset in RESCALINGS:
-        how = RESCALINGS[info.dataset]
-        side, extension = load_samples(how.source).images.shape[1], how.extension
-    return {"trained_side": str(side), "surroundings": _NUMPY_PADDING[extension]}
 
 
 def _other_sizes(size: tuple[int, int]) -> list[tuple[int, int]]:
@@ -136,6 +122,11 @@ def write_litert(model: GaussDerNet, path: Path, *, info: ModelInfo) -> float:
 
 def _tensorflow_module(model: GaussDerNet):
     """The folded network as a `tf.Module` that holds each variable once; `serve` runs it."""
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            "SavedModel and LiteRT need the TensorFlow backend of Keras: set "
+            f"KERAS_BACKEND=tensorflow. Received: {keras.backend.backend()!r}."
+        )
     import tensorflow as tf
 
     folded = fold(model)

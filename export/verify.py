@@ -12,6 +12,7 @@ from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
 from gdn_keras.model import GaussDerNet
+from gdn_keras.predict import place
 
 BATCHES = (1, 3, 32)
 TOLERANCE = 1e-4
@@ -21,12 +22,10 @@ class ParityError(ValueError):
     """An export that does not compute what the network computes."""
 
 
-def check_images(model: GaussDerNet, *, dataset: str, size: tuple[int, int] | None = None):
+def check_images(model: GaussDerNet, *, dataset: str):
     """For batches 1, 3 and 32: the bundled samples of the data set, and random images."""
-    config = model.config
-    height, width = size or config.input_size
     rng = np.random.default_rng(0)
-    shape = (height, width, config.input_channels)
+    shape = (*model.config.input_size, model.config.input_channels)
     samples = _samples(dataset, shape)
     for batch in BATCHES:
         if samples is not None:
@@ -41,23 +40,11 @@ def _samples(dataset: str, shape: tuple[int, int, int]) -> np.ndarray | None:
     images = load_samples(dataset).images.astype("float32")
     if images.shape[3] != shape[2]:
         return None
-    for axis, target in ((1, shape[0]), (2, shape[1])):
-        excess = images.shape[axis] - target
-        if excess > 0:
-            images = np.take(images, np.arange(excess // 2, excess // 2 + target), axis=axis)
-        else:
-            widths = [(0, 0)] * 4
-            widths[axis] = (-excess // 2, -excess - -excess // 2)
-            images = np.pad(images, widths, mode="symmetric")
-    return images
+    return place(images, size=shape[:2], mode="symmetric")
 
 
 def compare(
-    model: GaussDerNet,
-    run: Callable[[np.ndarray], dict[str, np.ndarray]],
-    *,
-    dataset: str,
-    report: Callable[[str], None] = print,
+    model: GaussDerNet, run: Callable[[np.ndarray], dict[str, np.ndarray]], *, dataset: str
 ) -> float:
     """Largest deviation of `run`'s outputs from Keras; raises `ParityError` above `TOLERANCE`.
 
@@ -78,7 +65,7 @@ def compare(
         )
         if selected is not None:
             deviation = max(deviation, _shortfall(selected, **expected))
-        report(f"  {name}: max deviation from Keras {deviation:.1e}")
+        print(f"  {name}: max deviation from Keras {deviation:.1e}")
         worst = max(worst, deviation if np.isfinite(deviation) else np.inf)
     if worst > TOLERANCE:
         raise ParityError(

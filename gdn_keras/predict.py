@@ -29,7 +29,7 @@ FITS = {
 _BATCH = 32
 _SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
-_PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
+PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def read_image(
         raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
     image, notes = _decode(Path(path), colour=config.input_channels == 3)
     height, width = config.input_size
-    trained_side = _SIDES.get(RESCALINGS[dataset].source) if dataset in RESCALINGS else None
+    trained_side, fill = as_in_training(config, dataset=dataset)
     contain = min(height / image.height, width / image.width)
     scale = {
         "trained": trained_side / max(image.size) if trained_side else contain,
@@ -79,10 +79,7 @@ def read_image(
         image = image.resize(size, Image.Resampling.BICUBIC)
     pixels = np.asarray(image)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
-    extension = RESCALINGS[dataset].extension if dataset in RESCALINGS else config.padding
-    fill = _FILLS[extension]
-    for axis, target in ((0, height), (1, width)):
-        pixels = _place(pixels, axis, target, _PAD_MODES[fill])
+    pixels = place(pixels, size=config.input_size, mode=PAD_MODES[fill])
     if size[0] > width or size[1] > height:
         notes.append(f"cut to {width}x{height}")
     if size[0] < width or size[1] < height:
@@ -90,14 +87,28 @@ def read_image(
     return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used as it is")
 
 
-def _place(pixels: np.ndarray, axis: int, target: int, mode: str) -> np.ndarray:
-    """Cut or fill an axis to `target` samples, the middle staying the middle."""
-    excess = pixels.shape[axis] - target
-    if excess > 0:
-        return np.take(pixels, np.arange(excess // 2, excess // 2 + target), axis=axis)
-    widths = [(0, 0)] * pixels.ndim
-    widths[axis] = (-excess // 2, -excess - -excess // 2)
-    return np.pad(pixels, widths, mode=mode)
+def as_in_training(config: GaussDerNetConfig, *, dataset: str) -> tuple[int | None, str]:
+    """The longer side images had in training, None if they filled the input, and what was around.
+
+    The surroundings are one of `PAD_MODES`, whose values are modes of `numpy.pad`.
+    """
+    if dataset not in RESCALINGS:
+        return None, _FILLS[config.padding]
+    how = RESCALINGS[dataset]
+    return _SIDES[how.source], _FILLS[how.extension]
+
+
+def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
+    """Cut or fill (…, height, width, colour) to a size, the middle staying the middle."""
+    for axis, target in zip((-3, -2), size, strict=True):
+        excess = images.shape[axis] - target
+        if excess > 0:
+            images = np.take(images, np.arange(excess // 2, excess // 2 + target), axis=axis)
+        else:
+            widths = [(0, 0)] * images.ndim
+            widths[axis] = (-excess // 2, -excess - -excess // 2)
+            images = np.pad(images, widths, mode=mode)
+    return images
 
 
 def _decode(path: Path, *, colour: bool):
