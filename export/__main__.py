@@ -22,6 +22,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from export import DEFAULT_OPSET
+from export.errors import EXPECTED, missing_packages_named
 from gdn_keras import zoo
 
 OUTPUT = Path("out") / "export"
@@ -30,8 +32,9 @@ OUTPUT = Path("out") / "export"
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
-        return args.run(args) or 0
-    except (ValueError, OSError) as error:
+        with missing_packages_named():
+            return args.run(args) or 0
+    except EXPECTED as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -135,7 +138,9 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     command = add_format("onnx", _onnx, "write an ONNX file", "--with-scales --exact --size 96x128")
-    command.add_argument("--opset", type=int, default=18, metavar="N", help="default: 18")
+    command.add_argument(
+        "--opset", type=int, default=DEFAULT_OPSET, metavar="N", help="default: %(default)s"
+    )
     command.add_argument(
         "--dynamic-size", action="store_true", help="any height and width; needs --exact"
     )

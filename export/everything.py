@@ -12,6 +12,7 @@ from pathlib import Path
 import keras
 
 from export import hub
+from export.errors import EXPECTED, missing_packages_named
 from export.files import write_litert, write_onnx, write_saved_model
 from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
 from gdn_keras import registry, zoo
@@ -57,9 +58,10 @@ def export_all(
             if text is None:
                 print(f"{path.name}: {step}", flush=True)
                 try:
-                    text = run()
+                    with missing_packages_named():
+                        text = run()
                     state.put(step, key, text)
-                except (ValueError, OSError) as error:
+                except EXPECTED as error:
                     text = "failed"
                     failures.append(f"{path.name}, {step}: {error}")
                     print(f"error: {error}", file=sys.stderr)

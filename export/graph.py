@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
@@ -16,10 +17,10 @@ class Graph:
     """Nodes and constants in the order they were added; tensors are known by their names."""
 
     def __init__(self, opset: int):
-        highest = onnx.defs.onnx_opset_version()
-        if not LOWEST_OPSET <= opset <= highest:
+        if not LOWEST_OPSET <= opset <= highest_opset():
             raise ValueError(
-                f"`opset` must be from {LOWEST_OPSET} to {highest}. Received: opset={opset}."
+                f"`opset` must be from {LOWEST_OPSET} to {highest_opset()}, the newest that the "
+                f"installed onnx and onnxruntime know. Received: opset={opset}."
             )
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
@@ -62,13 +63,35 @@ class Graph:
     ) -> onnx.ModelProto:
         """The finished model, checked."""
         graph = helper.make_graph(self.nodes, name, inputs, outputs, list(self._constants.values()))
-        opsets = [helper.make_opsetid("", self.opset)]
-        model = helper.make_model(
-            graph,
-            opset_imports=opsets,
-            ir_version=helper.find_min_ir_version_for(opsets),
-            producer_name="gdn_keras",
-        )
+        model = _model(graph, self.opset)
         helper.set_model_props(model, metadata)
         onnx.checker.check_model(model, full_check=True)
         return model
+
+
+def _model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(
+        graph,
+        opset_imports=opsets,
+        ir_version=helper.find_min_ir_version_for(opsets),
+        producer_name="gdn_keras",
+    )
+
+
+@functools.cache
+def highest_opset() -> int:
+    """The newest opset that onnx writes and onnxruntime, which does not say it, runs."""
+    import onnxruntime
+
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", "x", "y")], "probe", ends[:1], ends[1:])
+    for opset in range(onnx.defs.onnx_opset_version(), LOWEST_OPSET, -1):
+        try:
+            onnxruntime.InferenceSession(
+                _model(graph, opset).SerializeToString(), providers=["CPUExecutionProvider"]
+            )
+        except Exception:  # onnxruntime's errors have no class of their own
+            continue
+        return opset
+    return LOWEST_OPSET

@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from export import DEFAULT_OPSET
 from export.graph import Graph
 from export.network import input_reach, write_network
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.version import __version__
 
-DEFAULT_OPSET = 18
 INPUT = "image"
 LOGITS, SCALE_LOGITS, SELECTED_SCALE = "logits", "scale_logits", "selected_scale"
 _POOLING = {"max": "ReduceMax", "average": "ReduceMean", "logsumexp": "ReduceLogSumExp"}
@@ -91,7 +91,7 @@ def describe(config: GaussDerNetConfig, *, dynamic_size: bool = False) -> dict[s
     """What a user of the file must know, as strings; lists and objects are JSON."""
     height, width = config.input_size
     return {
-        "class_names": json.dumps(config.class_names),
+        "class_names": json.dumps(config.class_names or [*map(str, range(config.num_classes))]),
         "input_size": "any" if dynamic_size else json.dumps([height, width]),
         "trained_size": json.dumps([height, width]),
         "preprocessing": "none: raw pixels 0…255, (batch, height, width, channel), "

@@ -39,6 +39,15 @@ def export(clone: Path, *arguments: str, **environment: str) -> subprocess.Compl
     )
 
 
+def without(folder: Path, *packages: str) -> dict[str, str]:
+    """Variables for a process that does not find some packages; they stand in its way here."""
+    for name in packages:
+        (folder / name).mkdir(parents=True)
+        text = f"raise ModuleNotFoundError({f'No module named {name!r}'!r}, name={name!r})\n"
+        (folder / name / "__init__.py").write_text(text)
+    return {"PYTHONPATH": str(folder)}
+
+
 def process_environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1", **changes}
 

@@ -1,7 +1,7 @@
 """`python -m export all`, as users type it: in order, resumable, with a summary."""
 
 import pytest
-from export_tools import export, make_clone, sample_data_folder, set_metrics
+from export_tools import export, make_clone, sample_data_folder, set_metrics, without
 from hub_server import HubServer
 from zoo_tools import write_tiny
 
@@ -15,15 +15,17 @@ def test_all_goes_on_where_it_failed_and_sums_up(tmp_path):
         folder = write_tiny(clone / "zoo", name)
         set_metrics(folder, num_test_images=100, accuracy={"1.000": claimed}, mean_accuracy=claimed)
     (tmp_path / "empty").mkdir()
-    first = export(clone, "all", GDN_KERAS_DATA=str(tmp_path / "empty"))
+    environment = without(tmp_path / "without", "ai_edge_litert")
+    first = export(clone, "all", GDN_KERAS_DATA=str(tmp_path / "empty"), **environment)
     assert first.returncode == 1
+    assert "error: a_bad, litert: ai_edge_litert is not installed." in first.stderr
     assert "error: a_bad, int8: int8 is accepted on the whole test set" in first.stderr
     rows = table(first.stdout)
     assert list(rows) == ["a_bad", "b_good"]
     assert list(rows["a_bad"]) == ["onnx", "saved-model", "litert", "int8", "hub"]
     for row in rows.values():  # one failure does not stop the rest
-        assert (row["int8"], row["hub"]) == ("failed", "written")
-        assert all(0 < float(row[step]) < 1e-4 for step in ("onnx", "saved-model", "litert"))
+        assert (row["litert"], row["int8"], row["hub"]) == ("failed", "failed", "written")
+        assert all(0 < float(row[step]) < 1e-4 for step in ("onnx", "saved-model"))
     exports = clone / "out" / "export"
     assert (exports / "b_good" / "saved_model" / "saved_model.pb").is_file()
     old = (exports / "b_good" / "model.onnx").stat().st_mtime_ns
@@ -41,6 +43,7 @@ def test_all_goes_on_where_it_failed_and_sums_up(tmp_path):
         bad = hub.repositories["owner/a_bad"].commits[commits["a_bad"]]
     assert "model.int8.onnx" in good and "model.int8.onnx" not in bad
     rows = table(second.stdout)
+    assert all(0 < float(row["litert"]) < 1e-4 for row in rows.values())
     assert rows["a_bad"]["int8"] == "refused" and rows["b_good"]["int8"].endswith("ppt")
     for name, commit in commits.items():
         assert rows[name]["hub"] == commit[:12]

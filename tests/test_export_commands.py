@@ -1,16 +1,18 @@
 """`python -m export onnx | saved-model | litert`, every option, small and trained networks."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from export_tools import ROOT, export
+from export_tools import ROOT, export, make_clone, without
 from helpers import random_images
 from zoo_tools import predict, write_tiny
 
 from export.__main__ import main
+from export.graph import highest_opset
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 
@@ -133,10 +135,28 @@ def shape_of(entry):
     return [dim.dim_param or dim.dim_value for dim in dims]
 
 
-@pytest.mark.parametrize("opset", [13, 17, 21])
+@pytest.mark.parametrize("opset", [13, 17, 21, highest_opset()])
 def test_opset(folder, target, opset):
     assert main(["onnx", str(folder.path), "-o", str(target), "--opset", str(opset)]) == 0
     assert onnx.load(target).opset_import[0].version == opset
+
+
+def test_opsets_that_onnxruntime_does_not_know_are_refused(folder, target, capsys):
+    """onnx may know more: the error must not be onnxruntime's."""
+    highest = highest_opset()
+    for opset in {highest + 1, max(highest + 1, onnx.defs.onnx_opset_version())}:
+        assert main(["onnx", str(folder.path), "-o", str(target), "--opset", str(opset)]) == 1
+        error = capsys.readouterr().err
+        assert f"error: `opset` must be from 13 to {highest}, the newest" in error
+        assert f"Received: opset={opset}." in error and not target.exists()
+
+
+def test_numbers_stand_in_for_class_names(tmp_path, target):
+    folder = write_tiny(tmp_path, "net", class_names=())
+    assert main(["onnx", str(folder.path), "-o", str(target)]) == 0
+    facts = {entry.key: entry.value for entry in onnx.load(target).metadata_props}
+    assert json.loads(facts["class_names"]) == [str(k) for k in range(10)]
+    assert json.loads(facts["config"])["class_names"] == []
 
 
 def test_size_density_uint8_and_scales_together(folder, target):
@@ -230,6 +250,62 @@ def test_wrong_usage(capsys, arguments, message):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command, package, extra",
+    [
+        (["onnx"], "onnx", "[onnx]"),
+        (["onnx"], "onnxruntime", "[onnx]"),
+        (["litert"], "ai_edge_litert.interpreter", "[litert]"),
+        (["hub", "--repo", "owner/net", "--dry-run"], "huggingface_hub", ""),
+    ],
+    ids=str,
+)
+def test_what_is_not_installed(folder, tmp_path, monkeypatch, capsys, command, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)  # import then fails
+    name, *options = command
+    target = tmp_path / "out"
+    assert main([name, str(folder.path), "-o", str(target), *options]) == 1
+    missing = package.split(".")[0]
+    assert capsys.readouterr().err == (
+        f"error: {missing} is not installed. It comes with gdn_keras{extra}; in the clone: "
+        f'pip install -e ".{extra}"\n'
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_imports_that_fail_are_not_hidden(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "export.onnx_model", None)
+    with pytest.raises(ModuleNotFoundError, match="export.onnx_model"):
+        main(["onnx", str(folder.path), "-o", str(tmp_path / "out")])
+
+
+def test_without_the_extras(folder, tmp_path):
+    """In a process of its own, which has not imported anything yet."""
+    packages = ("onnx", "onnxruntime", "ai_edge_litert", "huggingface_hub")
+    environment = without(tmp_path / "without", *packages)
+    clone = make_clone(tmp_path / "clone")
+    done = export(clone, "all", **environment)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "error: onnx is not installed. It comes with gdn_keras[onnx]" in done.stderr
+    assert "Traceback" not in done.stderr
+    target = str(tmp_path / "saved")
+    done = export(clone, "saved-model", str(folder.path), "-o", target, **environment)
+    assert done.returncode == 0, done.stderr  # needs none of them
+
+
+@pytest.mark.parametrize("command, backend", [("saved-model", "jax"), ("litert", "torch")])
+def test_formats_of_tensorflow_need_its_backend(folder, tmp_path, command, backend):
+    target = tmp_path / "out"
+    arguments = [command, str(folder.path), "-o", str(target)]
+    done = export(ROOT, *arguments, KERAS_BACKEND=backend)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert (
+        "error: SavedModel and LiteRT need the TensorFlow backend of Keras: set "
+        f"KERAS_BACKEND=tensorflow. Received: {backend!r}."
+    ) in done.stderr
+    assert not target.exists()
 
 
 def test_unknown_networks_are_named(capsys):
