@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -29,6 +29,7 @@ ONNX_FILE = "model.onnx"
 KERAS_METADATA = "metadata.json"
 # what an upload may leave out; if it does, an older file of that name goes
 OPTIONAL = (INT8_FILE, REPORT_FILE, CURVE)
+NOTHING = "Nothing was published."
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -117,7 +118,7 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
     """Commit the files in `path` to the Hub, load them back, and return the commit.
 
     A repository that is there already must hold the same network. Large files go first and the
-    commit last, so an interrupted upload publishes nothing; what arrived is not sent again.
+    commit last, so an upload publishes all or nothing; what arrived is not sent again.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -138,7 +139,7 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
         CommitOperationDelete(path_in_repo=name) for name in OPTIONAL if name in there - names
     ]
     message = f"{folder.path.name}: weights {folder.metrics.weights_sha256[:12]}"
-    with _clear_errors(repo):
+    with _clear_errors(repo, outcome=lambda: _outcome(api, repo, state.sha)):
         commit = api.create_commit(
             repo, operations, commit_message=message, parent_commit=state.sha
         ).oid
@@ -195,12 +196,25 @@ def record(folder: zoo.Folder, *, repo: str, commit: str) -> bool:
     return True
 
 
+def _outcome(api, repo: str, before: str) -> str:
+    """What a commit that failed left behind: the Hub may have made it and its answer got lost."""
+    try:
+        now = api.model_info(repo, timeout=10).sha
+    except Exception:  # of whatever HTTP client huggingface_hub uses
+        return "It is not known whether it was published: the Hub does not say."
+    if now == before:
+        return "Nothing was published so far."
+    return (
+        f"{repo} has changed to {now}, by this upload if its answer got lost, or by somebody else."
+    )
+
+
 @contextlib.contextmanager
-def _clear_errors(repo: str) -> Iterator[None]:
-    """What went wrong, and what to do; every error here comes before the commit is made."""
+def _clear_errors(repo: str, *, outcome: Callable[[], str] = lambda: NOTHING) -> Iterator[None]:
+    """What went wrong, what is on the Hub now, and what to do."""
     from huggingface_hub import constants, errors
 
-    again = "Nothing was published. Run the same command again; what arrived is not sent twice."
+    again = "Run the same command again; what arrived is not sent twice."
     try:
         yield
     except errors.HfHubHTTPError as error:
@@ -210,12 +224,12 @@ def _clear_errors(repo: str) -> Iterator[None]:
             owner = repo.split("/")[0]
             raise PermissionError(
                 f"The Hub refuses {repo} ({status}: {text}). The token must be valid and may "
-                f"write for {owner!r}. Nothing was published."
+                f"write for {owner!r}. {NOTHING}"
             ) from error
         if status == 412:
-            text = "somebody else changed the repository meanwhile"
+            text = "the repository has changed meanwhile"
         raise ConnectionError(
-            f"The Hub could not take {repo} ({status}: {text}). {again}"
+            f"The Hub could not take {repo} ({status}: {text}). {outcome()} {again}"
         ) from error
     except Exception as error:  # of whatever HTTP client huggingface_hub uses
         causes = [error]
@@ -224,5 +238,5 @@ def _clear_errors(repo: str) -> Iterator[None]:
         reason = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes[:2])
         reason = " ".join(reason.split())  # on one line
         raise ConnectionError(
-            f"Could not upload {repo} to {constants.ENDPOINT} ({reason}). {again}"
+            f"Could not upload {repo} to {constants.ENDPOINT} ({reason}). {outcome()} {again}"
         ) from error

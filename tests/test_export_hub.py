@@ -149,10 +149,16 @@ def run_python(code, clone, environment):
     return done.stdout
 
 
-def run_snippets(card, clone, environment):
-    """The card's own examples, in one process; only the user's images are added."""
+def snippets(card):
+    """The card's own examples: two for Keras, ONNX, fine-tuning."""
     blocks = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     assert len(blocks) == 4
+    return blocks
+
+
+def run_snippets(card, clone, environment):
+    """All of them in one process; only the user's images are added."""
+    blocks = snippets(card)
     user = "import numpy as np\nimages, labels = np.zeros((4, 72, 72, 1)), np.arange(4) % 2\n"
     output = run_python(user + "\n".join(blocks), clone, environment)
     names = load_samples(DATASET).class_names
@@ -178,6 +184,19 @@ def test_dry_run_sends_nothing_and_needs_no_token(folder, hub, tmp_path, monkeyp
     for file in target.iterdir():
         assert f"{file.stat().st_size:,}  {file.name}" in output
     assert hub.requests == []
+
+
+def test_a_network_without_class_names(hub, tmp_path, capsys):
+    folder = write_tiny(tmp_path, "net", class_names=())
+    target = tmp_path / "hub"
+    command = ["hub", str(folder.path), "--repo", REPO, "--dry-run", "-o", str(target)]
+    assert main(command) == 0
+    hub.commit(REPO, {"model.onnx": (target / "model.onnx").read_bytes()})
+    capsys.readouterr()
+    exec(snippets((target / "README.md").read_text())[2], {})
+    black = np.zeros((1, *folder.config.input_size, 1))
+    best = predict(zoo.load(folder.path), black)[0].argmax()
+    assert capsys.readouterr().out == f"{best}\n"
 
 
 def test_the_card_says_what_the_hub_understands(built, folder):
@@ -299,7 +318,7 @@ def test_no_network(hub, built, folder, monkeypatch):
 )
 def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folder, fault):
     hub.faults = [fault]
-    with pytest.raises(ConnectionError, match="Nothing was published. Run the same command again"):
+    with pytest.raises(ConnectionError, match="Nothing was published so far. Run the same command"):
         export_hub.upload(built, folder=folder, repo=REPO)
     assert set(tip(hub)) <= {".gitattributes"}
     hub.faults.clear()
@@ -319,10 +338,29 @@ def test_a_large_file_that_is_refused_is_named(hub, built, folder):
 def test_an_answer_that_is_lost(hub, built, folder):
     """The commit was made but nobody heard of it: the next try finds that all is there."""
     hub.faults = [Fault("/commit/main", method="POST", cut_after=10)]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ConnectionError) as failure:
         export_hub.upload(built, folder=folder, repo=REPO)
     made = hub.repositories[REPO].branches["main"]
+    text = str(failure.value)
+    assert f"{REPO} has changed to {made}, by this upload if its answer got lost" in text
+    assert "Nothing was published" not in text and "Run the same command again" in text
     assert export_hub.upload(built, folder=folder, repo=REPO) == made
+
+
+def test_a_hub_that_falls_silent(hub, built, folder):
+    lost = Fault("/commit/main", method="POST", cut_after=10)
+    silent = Fault(f"/api/models/{REPO}", times=100, status=500)
+    take = hub.take_fault
+
+    def take_fault(method, path):
+        if lost.times == 0:  # the commit is made: from now on, nothing is to be learned
+            hub.faults = [silent]
+        return take(method, path)
+
+    hub.faults, hub.take_fault = [lost], take_fault
+    with pytest.raises(ConnectionError, match="It is not known whether it was published"):
+        export_hub.upload(built, folder=folder, repo=REPO)
+    assert "README.md" in tip(hub)
 
 
 @pytest.mark.parametrize("repo", ["net", "a/b/c", "owner/", "hf://owner/net"])
