@@ -1,9 +1,11 @@
 """The deployment example, in a virtual environment that has what it needs and nothing else."""
 
+import importlib.util
 import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from export_tools import ROOT
 from PIL import Image
@@ -69,6 +71,95 @@ def test_the_example_says_what_gdn_keras_says(clean_python, tmp_path, dataset, o
     for (name, share), k in zip(found, np.argsort(-logits)[:3], strict=True):
         assert share == pytest.approx(shares[k], abs=0.02)
         assert name == model.config.class_names[k]
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("onnx_classify", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def save_pictures(folder):
+    """Turned, transparent, deep and otherwise unusual pictures; their paths."""
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 14, 4), dtype=np.uint8)
+    large = Image.fromarray(pixels).resize((140, 90), Image.Resampling.BICUBIC)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    grey = np.asarray(large.convert("L"))
+    files = {
+        "turned.jpg": large.convert("RGB"),
+        "transparent.png": large,
+        "grey_transparent.png": large.convert("LA"),
+        "palette.gif": large.convert("RGB").quantize(),
+        "palette_transparent.png": large.convert("RGB").quantize(),
+        "cmyk.tif": large.convert("CMYK"),
+        "bits.png": large.convert("1"),
+        "deep.png": Image.fromarray(grey.astype(np.uint16) * 201),
+        "dark_deep.png": Image.fromarray(grey.astype(np.uint16)),  # 16 bits, if hardly used
+        "long.tif": Image.fromarray(grey.astype(np.int32)),
+        "long_deep.tif": Image.fromarray(grey.astype(np.int32) * 201),
+        "float.tif": Image.fromarray(grey.astype(np.float32)),
+    }
+    options = {"turned.jpg": {"exif": exif}, "palette_transparent.png": {"transparency": 3}}
+    for name, image in files.items():
+        image.save(folder / name, **options.get(name, {}))
+    return [folder / name for name in files]
+
+
+@pytest.mark.parametrize("dataset", ["rescaled_cifar10", "fashion_mnist"])
+def test_the_example_reads_pictures_as_gdn_keras_does(example, tmp_path, dataset):
+    folder = write_tiny(tmp_path, "net", dataset=dataset)
+    model_file = tmp_path / "model.onnx"
+    assert main(["onnx", str(folder.path), "-o", str(model_file)]) == 0
+    facts = {entry.key: entry.value for entry in onnx.load(model_file).metadata_props}
+    for path in save_pictures(tmp_path):
+        expected = read_image(path, config=folder.config, dataset=dataset).pixels
+        found = example.fit(str(path), facts, channels=folder.config.input_channels)
+        np.testing.assert_array_equal(found, expected, err_msg=path.name)
+        assert np.ptp(expected) > 0 or path.name == "dark_deep.png"
+
+
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory):
+    """A network without class names, with its ONNX file inside."""
+    folder = write_tiny(tmp_path_factory.mktemp("zoo"), "net", class_names=())
+    assert main(["onnx", str(folder.path), "-o", str(folder.path / "model.onnx")]) == 0
+    return folder
+
+
+def test_the_example_gives_numbers_for_classes_without_names(example, nameless, tmp_path):
+    folder = nameless
+    image = picture(tmp_path / "image.png")
+    found = example.classify(str(image), model=str(folder.path / "model.onnx"))
+    pixels = read_image(image, config=folder.config, dataset="fashion_mnist").pixels
+    order = np.argsort(-predict(zoo.load(folder.path), pixels[None])[0])
+    assert [name for name, _ in found] == [str(k) for k in order]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"no picture", "cannot identify image file"),
+        (np.full((4, 4), 1e6, np.int32), "only values 0…255, or 0…65535 for whole numbers"),
+        (np.full((4, 4), np.nan, np.float32), "only values 0…255"),
+    ],
+    ids=["text", "large", "nan"],
+)
+def test_the_example_says_what_it_cannot_read(
+    example, nameless, tmp_path, monkeypatch, capsys, content, message
+):
+    path = tmp_path / "image.tif"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        Image.fromarray(content).save(path)
+    monkeypatch.chdir(nameless.path)
+    monkeypatch.setattr(sys, "argv", ["onnx_classify.py", str(path)])
+    with pytest.raises(SystemExit) as stop:
+        example.main()
+    assert stop.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_the_example_asks_for_a_model(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from PIL import Image
+from PIL import Image, ImageOps
 
 EXPORTS = Path(__file__).parents[2] / "out" / "export"  # where `python -m export` writes
 
@@ -27,14 +27,32 @@ def classify(image: str, *, model: str) -> list[tuple[str, float]]:
     (logits,) = session.run(["logits"], {entry.name: pixels[None].astype(dtype)})[0]
     probabilities = np.exp(logits - logits.max())
     probabilities /= probabilities.sum()
-    names = json.loads(facts["class_names"]) or [str(k) for k in range(len(logits))]
+    names = json.loads(facts["class_names"])
     return [(names[k], float(probabilities[k])) for k in np.argsort(-logits)]
+
+
+def read(image: str) -> Image.Image:
+    """Upright, 8 bits per colour, transparent parts black."""
+    with Image.open(image) as file:
+        picture = ImageOps.exif_transpose(file)
+    if picture.mode == "F" or picture.mode.startswith("I"):  # numbers without a fixed range
+        values = np.asarray(picture).astype(np.float64)
+        highest = 255 if picture.mode == "F" else 65535
+        if not (values.min() >= 0 and values.max() <= highest):
+            raise ValueError(f"{image}: only values 0…255, or 0…65535 for whole numbers")
+        if picture.mode.startswith("I;16") or values.max() > 255:
+            values /= 257
+        picture = Image.fromarray(np.round(values).astype(np.uint8))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
+        picture = Image.alpha_composite(black, picture).convert("RGB")
+    return picture
 
 
 def fit(image: str, facts: dict[str, str], *, channels: int) -> np.ndarray:
     """The image in the middle of an array (height, width, channels) as large as the input."""
-    with Image.open(image) as file:
-        picture = file.convert("RGB" if channels == 3 else "L")
+    picture = read(image).convert("RGB" if channels == 3 else "L")
     target = json.loads(facts["trained_size"])
     scale = int(facts["trained_side"]) / max(picture.size)
     width, height = (max(1, round(scale * side)) for side in picture.size)
@@ -63,7 +81,11 @@ def main() -> None:
     if model is None:
         parser.error("there is no ONNX file; make one: python -m export onnx NAME")
     print(model)
-    for name, probability in classify(args.image, model=model)[:3]:
+    try:
+        classes = classify(args.image, model=model)
+    except (OSError, ValueError) as error:  # no image that can be read
+        parser.error(str(error))
+    for name, probability in classes[:3]:
         print(f"{probability:7.2%}  {name}")
 
 
