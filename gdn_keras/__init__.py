@@ -1,5 +1,6 @@
 """Gaussian derivative networks for Keras 3: image classifiers that are scale-covariant."""
 
+from gdn_keras import quiet as quiet  # before TensorFlow is loaded
 from gdn_keras import zoo as zoo
 from gdn_keras.config import GaussDerNetConfig as GaussDerNetConfig
 from gdn_keras.model import GaussDerNet as GaussDerNet

@@ -161,18 +161,6 @@ def _evaluate(args) -> int:
     return 0
 
 
-def _results(args) -> int:
-    from gdn_keras import registry, results
-
-    root = registry.checkout()
-    if root is None:
-        raise ValueError("The tables belong to a clone of the repository; this is an installation.")
-    stale = results.update(root, check=args.check)
-    for path in stale:
-        print(f"{'stale' if args.check else 'updated'}: {path.relative_to(root)}")
-    return int(args.check and bool(stale))
-
-
 def _print_json(data) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
@@ -187,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     command = add("list", _list, "list networks")
-    command.add_argument("pattern", nargs="?", help='with wildcards, in quotes: "cifar_*"')
+    command.add_argument("pattern", nargs="?", help='with wildcards, in quotes: "fashion_*"')
     command.add_argument("--dataset")
     command.add_argument("--pooling", choices=(*POOLINGS, "single"))
     command.add_argument("--jet", type=int, choices=(2, 3))
@@ -232,9 +220,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--batch-size", type=_positive, default=32)
     command.add_argument("--offline", action="store_true", help="no network for the weights")
     command.add_argument("--json", action="store_true")
-
-    command = add("results", _results, "bring registry, results.csv and README table up to date")
-    command.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
     return parser
 
 

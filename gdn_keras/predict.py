@@ -14,7 +14,7 @@ import numpy as np
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.explain import activation_maps, scale_shares
-from gdn_keras.model import GaussDerNet
+from gdn_keras.model import GaussDerNet, learned_sigmas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -205,6 +205,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
     names = config.class_names or [f"class {k}" for k in range(config.num_classes)]
+    sigmas = learned_sigmas(model)[:, 0]
     predictions = []
     for n in range(len(pixels)):
         best = np.argsort(-logits[n], kind="stable")[:top]
@@ -213,7 +214,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
             Prediction(
                 classes=tuple((int(k), names[k], float(probabilities[n, k])) for k in best),
                 channel=channel,
-                sigma=config.channel_sigmas[channel],
+                sigma=float(sigmas[channel]),
                 shares=tuple(map(float, shares[n])),
             )
         )
@@ -232,7 +233,7 @@ def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]
         columns=3,
         width_ratios=(1, 1.4, 1.2),
     )
-    sigmas = [f"{sigma:.3g}" for sigma in model.config.channel_sigmas]
+    sigmas = [f"{sigma:.3g}" for sigma in learned_sigmas(model)[:, 0]]
     for row, image, prediction in zip(axes, images, predictions, strict=True):
         index, name, probability = prediction.classes[0]
         maps = activation_maps(model, image.pixels[None])[0, :, :, :, index]

@@ -2,57 +2,29 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
+from explain_tools import make_small_model, small_config
 
 from gdn_keras import GaussDerNetConfig, adapt, build_model
 from gdn_keras.explain import (
-    KINDS,
     activation_maps,
-    closest_derivatives,
-    derivative_label,
-    effective_filters,
     find_objects,
     localise,
+    pool_over_scales,
     receptive_radii,
     scale_contributions,
     scale_shares,
     sigmas_and_fit,
-    strongest_pairs,
 )
-from gdn_keras.scale_space import METHODS, directional_weights, jet_terms
+from gdn_keras.scale_space import jet_terms
 
 RNG = np.random.default_rng(7)
 
 
-def small_config(**changes) -> GaussDerNetConfig:
-    return GaussDerNetConfig(
-        **{
-            "input_size": (40, 40),
-            "input_channels": 1,
-            "num_classes": 3,
-            "channel_sigmas": (0.5, 2**-0.5, 1.0),
-            "sigma_ratio": 1.2,
-            "widths": (4, 5),
-            **changes,
-        }
-    )
-
-
 @pytest.fixture(scope="module")
 def small_model():
-    """Random weights, with a batch norm that is not the identity and keeps the signal alive."""
-    keras.utils.set_random_seed(3)
-    model = build_model(small_config())
-    rng = np.random.default_rng(3)
-    for k in (1, 2, 3):
-        norm = model.get_layer(f"norm_{k}")
-        norm.gamma.assign(rng.uniform(0.5, 2, norm.gamma.shape))
-        norm.beta.assign(rng.uniform(-0.5, 1, norm.beta.shape))
-        norm.moving_mean.assign(rng.normal(0, 0.01, norm.beta.shape))
-        norm.moving_variance.assign(np.full(norm.beta.shape, 0.03))
-    return model
+    return make_small_model()
 
 
 def blob_detector(*, channel_sigmas, input_size=(64, 96), **changes):
@@ -167,22 +139,25 @@ def test_outputs_below_zero_contribute_nothing_to_an_average():
 
 
 @pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
-def test_contributions_are_those_of_the_predicted_class(small_model, pooling):
+def test_pooling_and_contributions_are_those_of_the_network(small_model, pooling):
     model = adapt(small_model, scale_pooling=pooling)
     images = RNG.uniform(0, 255, (4, 40, 40, 1)).astype("float32")
     shares = scale_contributions(model, images)
     assert shares.shape == (4, 3)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    logits = model.scale_logits_model().predict(images, verbose=0)
-    predicted = model.predict(images, verbose=0).argmax(axis=1)
-    np.testing.assert_allclose(shares, scale_shares(logits, pooling=pooling, classes=predicted))
+    scale_logits = model.scale_logits_model().predict(images, verbose=0)
+    logits = model.predict(images, verbose=0)
+    np.testing.assert_allclose(pool_over_scales(scale_logits, pooling=pooling), logits, rtol=1e-5)
+    expected = scale_shares(scale_logits, pooling=pooling, classes=logits.argmax(axis=1))
+    np.testing.assert_allclose(shares, expected)
 
 
 def test_wrong_pooling_is_refused():
-    with pytest.raises(ValueError, match="`pooling` must be one of .* Received: pooling='mean'"):
-        scale_shares(np.zeros((1, 2, 3)), pooling="mean")
-    with pytest.raises(ValueError, match=r"`scale_logits` must be .* Received: shape \(2, 3\)"):
-        scale_shares(np.zeros((2, 3)), pooling="max")
+    for function in (scale_shares, pool_over_scales):
+        with pytest.raises(ValueError, match="`pooling` must be .* Received: pooling='mean'"):
+            function(np.zeros((1, 2, 3)), pooling="mean")
+        with pytest.raises(ValueError, match=r"`scale_logits` must be .*Received: shape \(2, 3\)"):
+            function(np.zeros((2, 3)), pooling="max")
 
 
 # --- objects ---
@@ -249,12 +224,42 @@ def test_suppression_by_hand():
     assert find_objects(maps, **options) == [(0, 5, 5, 1, 1.0), (0, 5, 16, 0, 0.8)]
 
 
-def test_without_any_positive_response_the_largest_is_returned():
-    maps = np.full((1, 4, 4, 2), -2.0)
-    maps[0, 2, 1, 1] = -1.0
-    assert find_objects(maps, radii=[1.0], max_objects=3) == [(0, 2, 1, 1, -1.0)]
+@pytest.mark.parametrize("everywhere", [0.0, -2.0, 3.0])
+def test_where_nothing_stands_out_nothing_is_found(everywhere):
+    maps = np.full((2, 6, 7, 2), everywhere)
+    assert find_objects(maps, radii=[1.0, 2.0], max_objects=5) == []
+    maps[1, 2, 1, 1] = everywhere + 1.0
+    threshold = 0.9 if everywhere > 0 else 0.0  # zero or less is no object, whatever is asked for
+    found = find_objects(maps, radii=[1.0, 2.0], max_objects=5, relative_threshold=threshold)
+    assert found == ([] if everywhere < 0 else [(1, 2, 1, 1, everywhere + 1.0)])
+
+
+@pytest.mark.parametrize("grey", [0, 200])
+def test_nothing_is_found_in_an_image_of_one_grey(small_model, grey):
+    """Batch norm makes the maps positive, and without borders they are the same everywhere."""
+    model = adapt(small_model, padding="reflect")
+    image = np.full((30, 40, 1), grey)
+    assert activation_maps(model, image[None]).min(axis=(0, 1, 2, 3)).max() > 0.1
+    assert localise(model, image, max_objects=5) == []
+
+
+def test_radii_must_fit():
     with pytest.raises(ValueError, match="one of `radii` per scale channel.*2 radii"):
-        find_objects(maps, radii=[1.0, 2.0])
+        find_objects(np.zeros((1, 4, 4, 2)), radii=[1.0, 2.0])
+
+
+def test_sigma_is_the_learned_one():
+    """Channel factors 1, √2, 2 times a ratio that moved from 1 to √2 in both layers."""
+    factors = (1.0, math.sqrt(2), 2.0)
+    model = blob_detector(channel_sigmas=factors, learned_sigmas=True, sigma_range=(0.5, 3.0))
+    for layer in ("jet_1", "jet_2"):
+        model.get_layer(layer).ratio.assign(math.sqrt(2))
+    (found,) = localise(model, blob((64, 96), row=30, column=41, std=2 * math.sqrt(2)))
+    assert (found.row, found.column) == (30, 41)
+    # a blob of this size is best at sigma 2, which is now the middle channel
+    assert found.channel == 1 and model.config.channel_sigmas[1] == math.sqrt(2)
+    assert found.sigma == pytest.approx(2.0)
+    assert found.radius == pytest.approx(2 * math.hypot(2.0, 2.0))
 
 
 def test_radii_add_the_variances_of_the_layers(small_model):
@@ -262,143 +267,6 @@ def test_radii_add_the_variances_of_the_layers(small_model):
     np.testing.assert_allclose(
         receptive_radii(small_model, extent=3.0), 3 * first * np.array([0.5, 2**-0.5, 1.0])
     )
-
-
-# --- filters ---
-
-
-@pytest.mark.parametrize("jet_order", [2, 3])
-@pytest.mark.parametrize("method", METHODS)
-def test_filters_are_the_impulse_response_of_the_layer(method, jet_order):
-    compensate = method.startswith("integrated")
-    model = build_model(
-        small_config(
-            method=method,
-            jet_order=jet_order,
-            channel_sigmas=(1.0, 1.5),
-            zero_order=True,
-            compensate_integration=compensate,
-        )
-    )
-    layer, channel = 2, 1
-    pairs = np.array([(0, 0), (3, 1), (2, 4)])
-    filters = effective_filters(model, layer=layer, pairs=pairs, channel=channel)
-    jet = model.get_layer("jet_2")
-    alone = type(jet).from_config(
-        {**jet.get_config(), "sigma": jet.sigma[channel], "plans": None, "name": "alone"}
-    )
-    side = filters.shape[1] + 10
-    impulses = np.zeros((4, side, side, 4), "float32")  # one image per input channel
-    impulses[range(4), side // 2, side // 2, range(4)] = 1
-    alone.build(impulses.shape)
-    alone.kernel.assign(jet.kernel)
-    responses = keras.ops.convert_to_numpy(alone(impulses))
-    for image, (c_in, c_out) in zip(filters, pairs, strict=True):
-        turned = responses[c_in, ::-1, ::-1, c_out]  # correlation: the response is the mirror image
-        np.testing.assert_allclose(np.pad(image, 5), turned, atol=2e-6)
-
-
-def set_filter(model, coefficients, *, layer=1):
-    """All filters of a layer from coefficients of the derivatives themselves, {name: value}."""
-    jet = model.get_layer(f"jet_{layer}")
-    terms = jet_terms(model.config.jet_order)
-    values = np.array([coefficients.get(t.name, 0.0) / t.factor for t in terms], "float32")
-    jet.kernel.assign(np.broadcast_to(values[:, None, None], jet.kernel.shape))
-
-
-@pytest.mark.parametrize("degrees", [0, 20, 59.4, 90, 135, 179.7])
-@pytest.mark.parametrize("order, sign", [(1, 1), (1, -1), (2, 1), (2, -1), (3, 1), (3, -1)])
-def test_a_directional_derivative_is_recognised(order, sign, degrees):
-    model = build_model(small_config(jet_order=max(order, 2), channel_sigmas=(1.3,)))
-    names = [t.name for t in jet_terms(3) if t.order == order]
-    weights = sign * directional_weights(order, math.radians(degrees))
-    set_filter(model, dict(zip(names, weights, strict=True)))
-    closest = closest_derivatives(model, layer=1)
-    assert closest.kind.shape == closest.angle.shape == closest.correlation.shape == (1, 4)
-    assert (closest.kind == KINDS[order - 1]).all()
-    turn = (np.degrees(closest.angle) - degrees + 90) % 180 - 90  # 180 is 0, up to sign
-    np.testing.assert_allclose(turn, 0, atol=0.05)
-    expected = (
-        sign if abs(closest.angle[0, 0] - math.radians(degrees)) < 1 else sign * (-1) ** order
-    )
-    np.testing.assert_allclose(closest.correlation, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_laplacian_is_recognised(small_model, sign):
-    model = adapt(small_model)
-    set_filter(model, {"xx": sign, "yy": sign})
-    closest = closest_derivatives(model, layer=1, channel=2)
-    assert (closest.kind == "laplacian").all() and np.isnan(closest.angle).all()
-    np.testing.assert_allclose(closest.correlation, sign, atol=1e-12)
-
-
-def test_correlations_are_those_of_the_images(small_model):
-    pairs = np.array([(i, o) for i in range(4) for o in range(5)])
-    filters = effective_filters(small_model, layer=2, pairs=pairs, channel=1)
-    closest = closest_derivatives(small_model, layer=2, channel=1)
-    model = adapt(small_model)
-    for image, (i, o) in zip(filters, pairs, strict=True):
-        if closest.kind[i, o] == "laplacian":
-            weights, names = (1.0, 1.0), ("xx", "yy")
-        else:
-            order = KINDS.index(closest.kind[i, o]) + 1
-            weights = directional_weights(order, closest.angle[i, o])
-            names = [t.name for t in jet_terms(2) if t.order == order]
-        set_filter(model, dict(zip(names, weights, strict=True)), layer=2)
-        (ideal,) = effective_filters(model, layer=2, pairs=[(i, o)], channel=1)
-        correlation = (image * ideal).sum() / np.linalg.norm(image) / np.linalg.norm(ideal)
-        assert closest.correlation[i, o] == pytest.approx(correlation, abs=1e-6)
-    assert np.abs(closest.correlation).max() <= 1 and np.abs(closest.correlation).min() > 0.3
-
-
-def test_no_other_direction_is_closer(small_model):
-    model = adapt(small_model)
-    closest = closest_derivatives(small_model, layer=1, channel=2)
-    filters = effective_filters(small_model, layer=1, pairs=[(0, o) for o in range(4)], channel=2)
-    for order in (1, 2):
-        for degrees in range(0, 180, 7):
-            names = [t.name for t in jet_terms(2) if t.order == order]
-            weights = directional_weights(order, math.radians(degrees))
-            set_filter(model, dict(zip(names, weights, strict=True)))
-            (ideal,) = effective_filters(model, layer=1, pairs=[(0, 0)], channel=2)
-            norms = np.linalg.norm(filters, axis=(1, 2)) * np.linalg.norm(ideal)
-            correlations = np.abs((filters * ideal).sum(axis=(1, 2)) / norms)
-            assert (correlations <= np.abs(closest.correlation[0]) + 1e-6).all()
-
-
-def test_a_filter_of_nothing_correlates_with_nothing(small_model):
-    model = adapt(small_model)
-    set_filter(model, {})
-    np.testing.assert_array_equal(closest_derivatives(model, layer=1).correlation, 0)
-
-
-def test_strongest_pairs_have_the_largest_norms(small_model):
-    pairs = strongest_pairs(small_model, layer=2, count=3)
-    everything = np.array([(i, o) for i in range(4) for o in range(5)])
-    norms = np.linalg.norm(effective_filters(small_model, layer=2, pairs=everything), axis=(1, 2))
-    norms = norms.reshape(4, 5)
-    assert pairs.shape == (3, 2) and len(set(pairs[:, 1])) == 3
-    assert (norms.argmax(axis=0)[pairs[:, 1]] == pairs[:, 0]).all()
-    np.testing.assert_allclose(norms[tuple(pairs.T)], np.sort(norms.max(axis=0))[:-4:-1])
-
-
-def test_wrong_filters_are_refused(small_model):
-    with pytest.raises(ValueError, match="`layer` must be from 1 to 3. Received: layer=0"):
-        closest_derivatives(small_model, layer=0)
-    with pytest.raises(ValueError, match="`channel` must be from 0 to 2. Received: channel=3"):
-        strongest_pairs(small_model, layer=1, channel=3)
-    with pytest.raises(ValueError, match=r"`pairs` must be \(pair, 2\). Received: shape \(2,\)"):
-        effective_filters(small_model, layer=1, pairs=(0, 1))
-
-
-def test_labels():
-    assert derivative_label("first", math.radians(29.6)) == "∂ 30°"
-    assert derivative_label("second", math.radians(179.8)) == "∂² 0°"
-    assert derivative_label("third", 0.0) == "∂³ 0°"
-    assert derivative_label("laplacian", math.nan) == "∇²"
-    with pytest.raises(ValueError, match="Received: kind='fourth'"):
-        derivative_label("fourth", 0.0)
 
 
 # --- scales ---

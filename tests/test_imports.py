@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LEVELS = {
     "gdn_keras.citation": 0,
+    "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,
     "gdn_keras.layers": 2,
@@ -21,9 +22,11 @@ LEVELS = {
     "gdn_keras.datasets": 4,
     "gdn_keras.explain": 5,
     "gdn_keras.figures": 5,
+    "gdn_keras.filters": 5,
     "gdn_keras.plots": 5,
     "gdn_keras": 6,  # what all of it exports
     "gdn_keras.evaluation": 6,
+    "gdn_keras.folder": 6,
     "gdn_keras.hub": 6,
     "gdn_keras.predict": 6,
     "gdn_keras.records": 6,
@@ -53,6 +56,7 @@ FORBIDDEN = {
     "gdn_keras.model": BACKENDS,
     "gdn_keras.optimizer": BACKENDS,
     "gdn_keras.explain": BACKENDS,
+    "gdn_keras.filters": BACKENDS,
     "gdn_keras.plots": BACKENDS,
 }
 LATE = {"tensorflow_datasets", "matplotlib", "huggingface_hub"}  # only inside functions

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gdn_keras.citation import CITATION
 from gdn_keras.datasets import load_samples
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +27,13 @@ def test_snippets_of_the_readme_run_in_order():
     assert names["doubled"].config.channel_sigmas[0] == 1.0
     assert names["folded"].folded
     assert names["maps"].shape == (None, 32, 32, 8)
+
+
+def test_the_readme_cites_the_paper():
+    text = (ROOT / "README.md").read_text()
+    words = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("*", "").split()
+    assert CITATION in " ".join(words)
+    assert "(https://arxiv.org/abs/2409.11140)" in text and "arXiv:2409.11140" in CITATION
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

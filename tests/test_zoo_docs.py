@@ -5,16 +5,15 @@ import shlex
 
 import numpy as np
 import pytest
-from dataset_files import write_cifar
+from dataset_files import write_fashion
 from PIL import Image
-from zoo_tools import write_tiny
 
-from gdn_keras import registry, zoo
+from gdn_keras import registry
 from gdn_keras.__main__ import main
 from gdn_keras.datasets import raw
 
 PAGE = registry.checkout() / "docs" / "zoo.md"
-NAME = "cifar_avg_2jet"
+NAME = "fashion_avg_2jet"
 
 
 def snippets(language: str) -> list[str]:
@@ -23,13 +22,11 @@ def snippets(language: str) -> list[str]:
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """A folder with a photograph, and a network of the name that the page uses."""
+    """A folder with a photograph, and no other zoo than that of the clone."""
     monkeypatch.chdir(tmp_path)
     pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
     Image.fromarray(pixels).save("photo.jpg")
-    if NAME not in zoo.list_models():  # not trained yet: a small one with as many layers
-        write_tiny(tmp_path / "zoo", NAME, dataset="rescaled_cifar10", widths=(4,) * 5)
-        monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path / "zoo"))
+    monkeypatch.delenv(registry.ENVIRONMENT_VARIABLE, raising=False)
 
 
 @pytest.mark.heavy
@@ -39,15 +36,17 @@ def test_python(workplace):
     exec(compile(code, PAGE.name, "exec"), names)
     assert names["logits"].shape == (100, 10) and len(names["names"]) == 100
     assert names["prediction"].sigma in names["model"].config.channel_sigmas
-    assert names["wide"].input_shape == (None, 96, 128, 3)
+    trouser, sandal = names["objects"]
+    assert (trouser.class_name, sandal.class_name) == ("trouser", "sandal")
+    assert trouser.column < 72 < sandal.column and trouser.sigma > sandal.sigma
+    assert names["wide"].input_shape == (None, 96, 128, 1)
     channels = len(names["model"].config.channel_sigmas)
     assert names["per_scale"].shape == (4, channels, 10) and len(names["maps"]) == channels
 
 
 @pytest.mark.heavy
 def test_commands(workplace, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(raw, "CIFAR_BATCH", 10)
-    write_cifar(tmp_path / "data")
+    write_fashion(tmp_path / "data")
     monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path / "data"))
     commands = [line for block in snippets("sh") for line in block.splitlines()]
     assert len(commands) == 6

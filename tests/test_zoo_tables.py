@@ -6,6 +6,8 @@ import pytest
 from zoo_tools import tiny_config, write_tiny
 
 from gdn_keras import registry, results, zoo
+from training import commands
+from training.__main__ import main
 from training.recipes import RECIPES
 
 README = f"# Title\n\n{results.START}\nold\n{results.END}\n\nthe end\n"
@@ -24,12 +26,12 @@ def rows(clone):
 
 
 def test_the_tables_of_this_repository_are_up_to_date():
-    """If this fails: python -m gdn_keras results"""
+    """If this fails: python -m training results"""
     assert results.update(registry.checkout(), check=True) == []
 
 
 def test_the_registry_of_this_repository_has_every_recipe():
-    """If this fails, the recipes have changed since `results.update(…, configurations=…)` ran."""
+    """If this fails, the recipes have changed: python -m training results"""
     known = registry.read_registry(registry.checkout() / "zoo")
     assert set(known) == set(RECIPES)
     for name, recipe in RECIPES.items():
@@ -61,6 +63,18 @@ def test_folders_become_rows(clone):
     line = next(line for line in text.splitlines() if "zoo/scaled" in line)
     assert "| 50.00 | 54.00 | 58.00 | 54.00 (9) |" in line and f"{info.parameters:,}" in line
     assert results.update(clone) == []
+
+
+def test_the_command_checks_and_updates(clone, monkeypatch, capsys):
+    few = {name: RECIPES[name] for name in ("fashion_avg_2jet", "cifar32_discrete_s0p50")}
+    monkeypatch.setattr(commands, "RECIPES", few)
+    monkeypatch.setattr(commands, "CHECKOUT", clone)
+    assert main(["results", "--check"]) == 1
+    lines = ["stale: zoo/registry.json", "stale: results.csv", "stale: README.md"]
+    assert capsys.readouterr().out.splitlines() == lines
+    assert main(["results"]) == 0 and "updated: results.csv" in capsys.readouterr().out
+    assert set(registry.read_registry(clone / "zoo")) == set(few)
+    assert main(["results", "--check"]) == 0 and capsys.readouterr().out == ""
 
 
 def test_a_changed_folder_makes_the_tables_stale(clone):

@@ -15,12 +15,7 @@ import numpy as np
 
 # our names -> those of the file
 MODELS = {"SESN": "hermite", "DISCO": "disco", "PixelPool": "pixel_pool", "CNN": "standard"}
-DATASETS = {
-    "stir_sign": "trafficsign",
-    "stir_aerial": "aerial",
-    "stir_emoji": "emoji",
-    "stir_mnist": "mnist",
-}
+DATASETS = {"stir_sign": "trafficsign", "stir_aerial": "aerial", "stir_emoji": "emoji"}
 SCENARIOS = {"small": "1", "mid": "2", "large": "3"}
 _FILE = Path(__file__).parent / "data" / "stir_baselines.csv"
 

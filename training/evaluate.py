@@ -11,11 +11,11 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from gdn_keras.datasets import Arrays, load_arrays, load_stir
 from gdn_keras.evaluation import size_keys
-from gdn_keras.explain import scale_shares
+from gdn_keras.explain import pool_over_scales, scale_shares
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
 from training.state import write_text
@@ -23,7 +23,6 @@ from training.state import write_text
 EVALUATION = "evaluation.json"
 # as trained; on every pixel; all sigmas times the size factor (one scale channel, appendix A.1)
 WAYS = ("trained", "exact", "matched")
-_POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def measure(
         if stop():
             return None
     outputs = np.concatenate(outputs)
-    logits = _POOL[pooling](outputs, axis=1)
+    logits = pool_over_scales(outputs, pooling=pooling)
     predicted = logits.argmax(axis=1)
     right = predicted == data.labels
     shares = scale_shares(outputs, pooling=pooling, classes=predicted)

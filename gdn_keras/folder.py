@@ -1,0 +1,172 @@
+"""A zoo folder: what the network is, its weights, what was measured, how it was made, and a card.
+
+This is the only module that knows the file names in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.model import GaussDerNet, build_model, count_multiply_adds, count_parameters
+from gdn_keras.records import Metrics, ModelInfo, read_json, to_json
+from gdn_keras.weights import assign_weights, file_sha256, read_weights
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.weights.h5"
+METRICS_FILE = "metrics.json"
+RECIPE_FILE = "recipe.json"
+CARD_FILE = "README.md"
+FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
+# What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
+# networks that lent their weights (an empty list for a fresh start). The rest is the trainer's.
+RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A zoo folder that has been read and checked; the weights are still in their file."""
+
+    path: Path
+    config: GaussDerNetConfig
+    metrics: Metrics
+    recipe: dict[str, Any]
+    card: str
+
+    @property
+    def weights_file(self) -> Path:
+        return self.path / WEIGHTS_FILE
+
+    def info(self) -> ModelInfo:
+        """What `gdn_keras.zoo.info` says about the network."""
+        same = {field.name for field in dataclasses.fields(ModelInfo)} & set(vars(self.metrics))
+        return ModelInfo(
+            name=self.path.name,
+            config=self.config,
+            recipe=self.recipe["name"],
+            budget=self.recipe["budget"],
+            seed=self.recipe["seed"],
+            lineage=tuple(self.recipe["lineage"]),
+            **{name: getattr(self.metrics, name) for name in same},
+        )
+
+
+def read_folder(path: str | os.PathLike) -> Folder:
+    """Read and check everything in a zoo folder but the weights themselves."""
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"There is no zoo folder {path}.")
+    missing = [name for name in FILES if not (path / name).is_file()]
+    if missing:
+        raise ValueError(f"{path} is not a whole zoo folder: {', '.join(missing)} missing.")
+    config = read_json(path / CONFIG_FILE, _check_config)
+    metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
+    if any(len(row) != config.num_classes for row in metrics.golden.logits):
+        raise ValueError(
+            f"{path / METRICS_FILE}: the golden logits are not of {config.num_classes} classes."
+        )
+    return Folder(
+        path=path,
+        config=config,
+        metrics=metrics,
+        recipe=read_json(path / RECIPE_FILE, _check_recipe),
+        card=(path / CARD_FILE).read_text(encoding="utf-8"),
+    )
+
+
+def write_folder(
+    path: str | os.PathLike,
+    *,
+    config: GaussDerNetConfig,
+    weights: keras.Model | str | os.PathLike,
+    metrics: Metrics,
+    recipe: dict[str, Any],
+    card: str,
+    figures: dict[str, bytes] | None = None,
+) -> Folder:
+    """Write a complete zoo folder, or nothing; a folder already at `path` is replaced.
+
+    Args:
+        config: of the network, as `load` will build it.
+        weights: the network, or a `.weights.h5` of it.
+        metrics: the parameter and operation counts, the hash and the size of the weights are
+            filled in here.
+        recipe: plain data; must have `RECIPE_KEYS`.
+        card: the text of the folder's README.md.
+        figures: pictures that the card shows, by file name (.png or .svg).
+    """
+    path = Path(path)
+    for name in figures or {}:
+        if Path(name).name != name or Path(name).suffix not in (".png", ".svg"):
+            raise ValueError(f"`figures` must be named *.png or *.svg. Received: {name!r}.")
+    _check_recipe(recipe)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, so that the rename stays on one disk; the dot hides it from `list_models`.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        new = temporary / "new"
+        new.mkdir()
+        if isinstance(weights, keras.Model):
+            weights.save_weights(new / WEIGHTS_FILE)
+        else:
+            shutil.copyfile(weights, new / WEIGHTS_FILE)
+        assign_weights(build_model(config), read_weights(new / WEIGHTS_FILE))  # does it fit?
+        metrics = dataclasses.replace(
+            metrics,
+            parameters=count_parameters(config),
+            parameters_paper=count_parameters(config, as_paper=True),
+            multiply_adds=count_multiply_adds(config),
+            multiply_adds_dense=count_multiply_adds(config, dense=True),
+            weights_sha256=file_sha256(new / WEIGHTS_FILE),
+            weights_bytes=(new / WEIGHTS_FILE).stat().st_size,
+        )
+        (new / CONFIG_FILE).write_text(config.to_json(), encoding="utf-8")
+        (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")
+        (new / RECIPE_FILE).write_text(to_json(recipe), encoding="utf-8")
+        (new / CARD_FILE).write_text(card, encoding="utf-8")
+        for name, content in (figures or {}).items():
+            (new / name).write_bytes(content)
+        read_folder(new)
+        _replace_folder(new, path, aside=temporary / "old")
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return read_folder(path)
+
+
+def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(aside)
+    try:
+        new.rename(path)
+    except OSError:
+        if aside.exists():
+            aside.rename(path)
+        raise
+
+
+def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
+    """The config itself, or inside what `keras.saving` writes: a repository on the Hub is both."""
+    if data.get("registered_name") == keras.saving.get_registered_name(GaussDerNet):
+        inner = data.get("config")
+        data = inner.get("config") if isinstance(inner, dict) else inner
+        if not isinstance(data, dict):
+            raise ValueError(f"the network's config must be an object. Received: {data!r:.80}.")
+    return GaussDerNetConfig.from_dict(data)
+
+
+def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
+    for key, kind in RECIPE_KEYS.items():
+        if not isinstance(recipe.get(key), kind):
+            raise ValueError(
+                f"The recipe must have {key!r}, a {kind.__name__}. Received: {sorted(recipe)}."
+            )
+    return recipe
