@@ -1,6 +1,7 @@
 """The commands of `python -m training` as users type them, on tiny recipes and bundled samples."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -10,11 +11,11 @@ import time
 
 import numpy as np
 import pytest
-from training_helpers import write_data_folder
+from training_helpers import start, write_data_folder
 
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
-from training import commands, state
+from training import commands, runs, stages, state, trainer
 from training.__main__ import EXAMPLES, main, make_parser
 from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
@@ -194,6 +195,27 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     histograms = folder.metrics.scale_histograms
     assert list(histograms) == SIZES
     assert all(sum(groups["all"]) == pytest.approx(1, abs=1e-5) for groups in histograms.values())
+    assert place("queue", "tiny_max") == 0
+    folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_max")
+    assert folder.recipe["lineage"] == ["tiny_avg", "tiny_single"]
+    words = "The weights started from `tiny_avg`, which started from `tiny_single`."
+    assert words in folder.card
+
+
+def test_records_that_know_only_the_nearest_relative(single, place):
+    """Such as were made before whole lineages were recorded: the relatives say the rest."""
+    shutil.copytree(single.zoo, place.zoo)
+    old = {"seed": 0, "warm_start": "tiny_single"}
+    for name, record in {"tiny_avg": old, "tiny_max": old | {"warm_start": "tiny_avg"}}.items():
+        place.folder(name).mkdir(parents=True)
+        (place.folder(name) / state.RECORD).write_text(json.dumps(record))
+    arguments = _arguments(place)
+    chain = runs.ancestors("tiny_max", arguments)
+    assert [ancestor["name"] for ancestor in chain] == ["tiny_max", "tiny_avg", "tiny_single"]
+    assert [ancestor["seed"] for ancestor in chain] == [0, 0, 0]
+    shutil.rmtree(place.folder("tiny_avg"))
+    last = {"name": "tiny_avg", "seed": None}
+    assert runs.ancestors("tiny_max", arguments) == [chain[0], last]
 
 
 def test_a_derived_network_has_the_weights_of_its_source(after_single, capsys):
@@ -223,8 +245,14 @@ def test_a_derived_network_needs_its_source(place, capsys):
 
 
 def test_a_published_network_lends_its_weights_too(single, place):
+    """Also to a network of another seed, which then says so."""
     shutil.copytree(single.zoo, place.zoo)
-    assert place("run", "tiny_avg_transfer") == 0
+    for command in ("run", "evaluate", "publish"):
+        assert place(command, "tiny_avg_transfer", "--seed", "3") == 0
+    folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg_transfer")
+    assert folder.recipe["seed"] == 3
+    assert folder.recipe["ancestors"] == [{"name": "tiny_single", "seed": 0}]
+    assert "these are the weights of `tiny_single` (seed 0), in 3" in folder.card
 
 
 # === evaluate ===
@@ -279,6 +307,15 @@ def test_what_is_not_finished_cannot_be_measured_or_published(place, capsys):
         )
 
 
+def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
+    trial = ["tiny_avg", "--holdout", "--set", "channel_sigmas=[1, 2]", "--then", "epochs=1"]
+    assert place("evaluate", *trial, "--seed", "2") == 1
+    advice = re.search(r"`(python -m training run .*)` makes it", capsys.readouterr().err)[1]
+    assert shlex.split(advice)[3:] == ["run", *trial, "--seed", "2"]
+    assert place("run", "tiny_avg_transfer", "--holdout") == 1
+    assert "`python -m training run tiny_single --holdout` makes it" in capsys.readouterr().err
+
+
 @pytest.mark.heavy
 def test_stir_has_all_sizes(place):
     assert place("run", "tiny_stir", "--precision", "float32") == 0
@@ -289,6 +326,7 @@ def test_stir_has_all_sizes(place):
     assert list(folder.metrics.accuracy) == [str(size) for size in range(17, 65)]
     assert "Trained on objects of 33 to 48 pixels only" in folder.card
     assert np.sum(folder.metrics.confusion) == 36
+    assert folder.config.class_names[:2] == ("tired", "surprise")
 
 
 def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
@@ -340,7 +378,56 @@ def test_a_trial_may_go_on_with_other_samples(after_single):
     assert record["images"] == 320 + 64
 
 
+@pytest.mark.parametrize(
+    "options, name",
+    [
+        (
+            "--holdout --set epochs=2 --set learning_rate=0.005",
+            "holdout-epochs2-learning_rate0.005",
+        ),
+        ("--set channel_sigmas=[1,2]", "channel_sigmas1,2"),
+        ("--set channel_sigmas=[12]", "channel_sigmas12"),
+        ("--set dataset=a/b", "dataseta%2Fb"),
+        ("--then sampling_density=null --set limit=9", "limit9-then-sampling_densitynull"),
+    ],
+)
+def test_trials_have_names_of_their_own(options, name):
+    arguments = make_parser().parse_args(["run", "tiny_avg", *options.split()])
+    assert runs.chosen_recipe("tiny_avg", arguments).name == f"tiny_avg@{name}"
+
+
+def test_the_budget_of_the_paper_compiled_with_xla(place, monkeypatch):
+    compiled = []
+
+    def compile_model(model, *args, **options):
+        stages.compile_model(model, *args, **options)
+        compiled.append(model.jit_compile)
+
+    monkeypatch.setattr(trainer, "compile_model", compile_model)
+    short = ("--set", "epochs=1", "--set", "limit=64")
+    assert place("run", "tiny_single", "--budget", "paper", "--jit", *short) == 0
+    assert compiled == [True]
+    record = place.record("tiny_single@epochs1-limit64")
+    assert (record["budget"], record["warm_start"], record["images"]) == ("paper", None, 64)
+    assert record["statistics_images"] == 0
+    assert record["config"]["sampling_density"] is None
+    (stage,) = record["stages"]
+    assert (stage["name"], stage["dtype"], stage["warmup"]) == ("single", "float32", 0)
+
+
 # === queue ===
+
+
+def test_the_queue_is_nice(place, tmp_path):
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    where = ["--data", str(place.data), "--runs", str(place.runs), "--zoo", str(place.zoo)]
+    process = start(["queue", "tiny_single", "--nice", "3", *where], output=tmp_path / "output")
+    expected, end = min(before + 3, 19), time.time() + 120
+    while os.getpriority(os.PRIO_PROCESS, process.pid) != expected:
+        assert process.is_alive() and time.time() < end
+        time.sleep(0.01)
+    process.kill()
+    process.join()
 
 
 def test_the_queue_trains_measures_and_publishes(after_single, capsys):
@@ -403,6 +490,7 @@ def test_the_queue_leaves_out_what_another_process_holds(place, capsys):
         ("run tiny_single --set depth=3", r"`--set` must be FIELD=VALUE, one of .*'epochs'"),
         ("run tiny_single --devices 0", r"`devices` must be a positive integer"),
         ("run tiny_single --devices 3", r"`devices` must divide the batch of 32 images"),
+        ("sweep tiny_single --workers 0", r"`--workers` must be positive. Received: 0\."),
         ("sweep nothing", r"`group` must be one of cifar, .*Received: 'nothing'"),
     ],
 )
