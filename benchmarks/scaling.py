@@ -1,23 +1,35 @@
 """How the cost of a network grows with image size, number of scale channels, and density.
 
-Writes docs/figures/scaling.png.
+Writes docs/figures/scaling.png and .pdf; from the last measurement, without a new one:
+
+    python -c "from benchmarks import scaling; scaling.draw()"
 """
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
-from benchmarks.report import print_table, record
+from benchmarks.report import RESULTS, print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
+from gdn_keras.figures import PALETTE, Style, draw_lines, new_figure, save, styled
 
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scaling.png"
+FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scaling"
 RECIPE = "fashion_avg_2jet"
 COARSE = 1 / math.sqrt(2)
 DENSITIES = (0.5, COARSE, 1.0, math.sqrt(2), 2.0, None)
 SIZES = (32, 64, 128, 256)
 CHANNELS = (1, 2, 3, 4, 5, 6, 7)
 REPEATS = 3
+STYLES = {
+    "every pixel": Style(PALETTE[0], "o"),
+    "coarse grids": Style(PALETTE[1], "s", (3, 1.5)),
+    "centre, every pixel": Style(PALETTE[0], "o"),
+    "centre, coarse grids": Style(PALETTE[1], "s", (3, 1.5)),
+    "max, every pixel": Style(PALETTE[2], "^"),
+    "max, coarse grids": Style(PALETTE[3], "D", (3, 1.5)),
+}
 
 
 def run() -> dict:
@@ -60,28 +72,41 @@ def _line(axis: str, label: str, points: list) -> dict:
     return {"axis": axis, "label": label, "points": measured}
 
 
+@styled
 def plot(result: dict):
-    """A figure with one panel per thing that grows."""
-    import matplotlib.figure
+    """A figure of column width with one panel per thing that grows."""
+    from matplotlib.ticker import LogLocator
 
-    figure = matplotlib.figure.Figure(figsize=(10, 3.2), layout="constrained")
-    panels = figure.subplots(1, 3)
-    titles = ("image size", "scale channels", "density")
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-    for ax, axis in zip(panels, titles, strict=True):
-        lines = [line for line in result["lines"] if line["axis"] == axis]
-        for colour, line in zip(colours, lines, strict=False):
-            x, y, _ = zip(*line["points"], strict=True)
-            ax.plot(x, y, "o-", color=colour, label=line["label"], markersize=4)
-        ax.set(xlabel=axis, ylabel="ms per image", yscale="log")
+    figure, axes = new_figure(height=150, rows=3)
+    names = {
+        "image size": "image size (pixels)",
+        "scale channels": "scale channels",
+        "density": "sampling density (right end: every pixel)",
+    }
+    for ax, (axis, name) in zip(axes[:, 0], names.items(), strict=True):
+        lines = {line["label"]: line["points"] for line in result["lines"] if line["axis"] == axis}
+        curves = {label: {x: y for x, y, _ in points} for label, points in lines.items()}
+        draw_lines(curves, ax, styles=STYLES)
+        ax.set_yscale("log", subs=())
+        if max(points[-1][1] for points in lines.values()) < 100:
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.set(xlabel=name, ylabel="ms per image")
         if axis != "scale channels":
+            xs = sorted(next(iter(curves.values())))
             ax.set_xscale("log")
-            ax.set_xticks(x, [f"{value:.2g}" if value < 10 else f"{value:g}" for value in x])
-            ax.minorticks_off()
-        if len(lines) > 1:
-            ax.legend(frameon=False, fontsize=8)
-    panels[2].set_xlabel("density (right end: every pixel)")
+            ax.set_xticks(xs, [f"{x:.2g}" if x < 10 else f"{x:g}" for x in xs])
+            ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+        ax.grid(axis="y")
+        if len(curves) > 1:
+            ax.legend()
     return figure
+
+
+def draw() -> None:
+    """The figure from the last line about this benchmark in results.jsonl."""
+    lines = map(json.loads, RESULTS.read_text().splitlines())
+    save(plot([line for line in lines if line["benchmark"] == "scaling"][-1]), FIGURE)
 
 
 def main() -> None:
@@ -94,9 +119,8 @@ def main() -> None:
             for position, milliseconds, _ in line["points"]
         ],
     )
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    plot(result).savefig(FIGURE, dpi=150)
     record("scaling", result)
+    draw()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN = 85.0  # width in mm
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ((3, 1.5), (1, 1), (5, 1.5, 1, 1.5), (6, 2), (4, 1, 1, 1, 1, 1))
+
+
+class Style(NamedTuple):
+    """How a line looks."""
+
+    colour: str
+    marker: str = "o"
+    dashes: tuple[float, ...] = ()  # lengths of dash, gap, …; () is a solid line
+
+
 _STYLE = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -72,9 +86,14 @@ def new_figure(
 
 
 @styled
-def legend_below(figure: Figure, ax: Axes, *, columns: int = 3) -> None:
-    """One legend for all axes of the figure, below them, with the lines of `ax`."""
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
+    """One legend below the figure with the lines of `axes`, each label once."""
+    handles = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    place = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(handles.values(), handles.keys(), **place)
 
 
 @styled
@@ -88,3 +107,31 @@ def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return png, pdf
+
+
+def draw_lines(
+    curves: Mapping[str, Mapping[float, float]],
+    ax: Axes,
+    *,
+    styles: Mapping[str, Style] | None = None,
+    first: int = 0,
+    markers: bool = True,
+    dashed: bool = False,
+    **options,
+) -> None:
+    """One line per label. Labels without a style are styled by their place, from `first` on."""
+    for n, (label, curve) in enumerate(curves.items(), start=first):
+        # a second round through the palette, and what stands behind, is dashed
+        dashes = DASHES[n % len(DASHES)] if dashed or n >= len(PALETTE) else ()
+        place = Style(PALETTE[n % len(PALETTE)], MARKERS[n % len(MARKERS)], dashes)
+        style = (styles or {}).get(label, place)
+        xs = sorted(curve)
+        ax.plot(
+            xs,
+            [curve[x] for x in xs],
+            color=style.colour,
+            marker=style.marker if markers else None,
+            linestyle=(0, style.dashes) if style.dashes else "-",
+            label=label,
+            **options,
+        )

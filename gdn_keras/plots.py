@@ -5,7 +5,8 @@
 >>> save(figure, "docs/figures/fashion")          # fashion.png and fashion.pdf
 
 Made to be printed one column (85 mm) wide without scaling. Colours are those of Okabe and Ito,
-which people with any kind of colour vision tell apart; lines differ in their markers too.
+which people with any kind of colour vision tell apart; lines differ in their markers too. Where
+several panels or figures show the same things, `styles` says how each label looks in all of them.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.figures import COLUMN as COLUMN
+from gdn_keras.figures import MARKERS, draw_lines, styled
+from gdn_keras.figures import PALETTE as PALETTE
+from gdn_keras.figures import Style as Style
 from gdn_keras.figures import legend_below as legend_below
 from gdn_keras.figures import new_figure as new_figure
 from gdn_keras.figures import save as save
-from gdn_keras.figures import styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gdn_keras.explain import Detection
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ((3, 1.5), (1, 1), (5, 1.5, 1, 1.5), (6, 2), (4, 1, 1, 1, 1, 1))
 BLUE_WHITE_RED = ("#053061", "#4393C3", "#FFFFFF", "#D6604D", "#67001F")
 SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.0: "2"}
 
@@ -43,6 +43,8 @@ def plot_scale_generalisation(
     *,
     training_size: float = 1.0,
     paper: Mapping[str, tuple[float, float, float]] | None = None,
+    styles: Mapping[str, Style] | None = None,
+    legend: bool = True,
 ) -> None:
     """Accuracy against the size of the test images, one line per network.
 
@@ -50,29 +52,34 @@ def plot_scale_generalisation(
         curves: label -> {size factor: accuracy in %}.
         ax: where to draw.
         training_size: marked by a vertical line.
-        paper: label -> (size factor, lowest, highest accuracy in %), drawn as open boxes.
+        paper: label -> (size factor, lowest, highest accuracy in %), drawn as open diamonds with
+            error bars, a little to the left so that they hide no point.
+        styles: label -> how the line looks.
+        legend: leave room for a legend in the axes and draw it.
     """
-    _lines(curves, ax)
+    draw_lines(curves, ax, styles=styles)
+    values = [value for curve in curves.values() for value in curve.values()]
     ax.axvline(training_size, color="0.6", linestyle=":", linewidth=1, zorder=0)
     ax.set_xscale("log", base=2)
     _size_factor_axis(ax, {factor for curve in curves.values() for factor in curve})
     ax.set_ylabel("test accuracy (%)")
     ax.grid(axis="y")
-    for n, (label, (factor, low, high)) in enumerate((paper or {}).items()):
+    for n, (label, (factor, low, high)) in enumerate((paper or {}).items(), start=1):
         ax.errorbar(
-            [factor],
+            [factor * 2 ** (-0.07 * n)],
             [(low + high) / 2],
             yerr=[(high - low) / 2],
             color="black",
-            marker=("d", "8", "h")[n % 3],
+            marker="d",
             markersize=5,
-            markerfacecolor="none",
-            capsize=3,
-            linewidth=1,
+            markerfacecolor="white",
+            capsize=2,
+            linewidth=0.8,
+            linestyle="none",
             label=label,
         )
-    _make_room(ax, values=[v for c in curves.values() for v in c.values()])
-    ax.legend(loc="lower center", ncols=1 + (len(ax.get_legend_handles_labels()[1]) > 4))
+        values += [low, high]
+    _limit_accuracies(ax, values, legend=legend)
     ax.annotate(
         "trained",
         (training_size, 1),
@@ -92,6 +99,7 @@ def plot_object_sizes(
     *,
     training_sizes: tuple[int, int],
     others: Mapping[str, Mapping[int, float]] | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> None:
     """Accuracy against the size of the object (STIR), the sizes trained on shaded.
 
@@ -100,12 +108,14 @@ def plot_object_sizes(
         ax: where to draw.
         training_sizes: first and last size trained on.
         others: other networks in the same form, drawn thinner behind.
+        styles: label -> how the line looks.
     """
     others = others or {}
     first, last = training_sizes
     ax.axvspan(first - 0.5, last + 0.5, color="0.9", linewidth=0, zorder=0)
-    _lines(curves, ax, markers=False, linewidth=1.8, zorder=3)
-    _lines(others, ax, markers=False, linewidth=0.9, offset=len(curves), dashed=True)
+    draw_lines(curves, ax, styles=styles, markers=False, linewidth=1.8, zorder=3)
+    behind = {"first": len(curves), "dashed": True, "linewidth": 0.9}
+    draw_lines(others, ax, styles=styles, markers=False, **behind)
     sizes = [size for curve in (*curves.values(), *others.values()) for size in curve]
     ax.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
     ax.set_xticks([size for size in range(16, 65, 8) if min(sizes) <= size <= max(sizes)])
@@ -139,7 +149,7 @@ def plot_agreement(
             elinewidth=0.7,
             label=label,
         )
-        values += [*published, *ours]
+        values += [*(published - deviation), *(published + deviation), *ours]
     ends = np.array([min(values), max(values)]) + np.array([-0.05, 0.05]) * max(np.ptp(values), 1)
     ax.plot(ends, ends, ":", color="0.5", linewidth=1, zorder=0)
     ax.set(xlim=ends, ylim=ends, xlabel=f"paper ({unit})", ylabel=f"this project ({unit})")
@@ -148,29 +158,17 @@ def plot_agreement(
     ax.legend(loc="upper left")
 
 
-def _lines(curves, ax, *, markers=True, offset=0, dashed=False, **style) -> None:
-    for n, (label, curve) in enumerate(curves.items(), start=offset):
-        xs = sorted(curve)
-        # a second round through the palette, and what stands behind, is dashed
-        dashes = (0, DASHES[n % len(DASHES)]) if dashed or n >= len(PALETTE) else "-"
-        ax.plot(
-            xs,
-            [curve[x] for x in xs],
-            color=PALETTE[n % len(PALETTE)],
-            marker=MARKERS[n % len(MARKERS)] if markers else None,
-            linestyle=dashes,
-            label=label,
-            **style,
-        )
-
-
-def _make_room(ax, *, values) -> None:
-    """Limits that leave the legend its place below the curves."""
+def _limit_accuracies(ax, values: Sequence[float], *, legend: bool) -> None:
+    """Limits that show all values and leave a legend its place below them, above 0 % if it fits."""
     low, high = min(values), max(values)
     span = max(high - low, 4.0)
-    entries = len(ax.get_legend_handles_labels()[1])
-    lines = -(-entries // 2) if entries > 4 else entries
-    ax.set_ylim(low - span * (0.06 + 0.09 * lines), min(high + 0.12 * span, 101.0))
+    low -= 0.06 * span
+    if legend:
+        entries = len(ax.get_legend_handles_labels()[1])
+        columns = 1 + (entries > 4)
+        low -= 0.09 * span * -(-entries // columns)
+        ax.legend(loc="lower center" if low > 0 else "best", ncols=columns)
+    ax.set_ylim(max(low, 0.0), min(high + 0.12 * span, 101.0))
 
 
 def _size_factor_axis(ax, factors: Iterable[float]) -> None:
@@ -307,27 +305,24 @@ def plot_filters(
 def plot_detections(
     image: np.ndarray, detections: Iterable[Detection], ax: Axes, *, title: str = ""
 ) -> None:
-    """An image with a circle and a name for everything `gdn_keras.explain.localise` found."""
+    """An image with a circle for everything `gdn_keras.explain.localise` found.
+
+    Names and scales stand below the image, strongest first, where they cover nothing.
+    """
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Circle
 
     show_image(image, ax, title=title)
     height, width = image.shape[:2]
+    handles = []
     for n, found in enumerate(detections):
         colour = PALETTE[(1, 5, 4, 3, 2)[n % 5]]  # the ones that stand out on black and on white
-        ax.add_patch(
-            Circle((found.column, found.row), found.radius, fill=False, color=colour, linewidth=1.2)
-        )
+        look = {"color": colour, "linewidth": 1.2, "linestyle": ("-", "--", ":")[n // 5 % 3]}
+        ax.add_patch(Circle((found.column, found.row), found.radius, fill=False, **look))
         name = found.class_name or f"class {found.class_index}"
-        bottom = found.row + found.radius
-        ax.annotate(
-            f"{name}, σ₀ = {found.sigma:.3g}",
-            (found.column, min(bottom, height - 1)),
-            ha=("left", "center", "center", "right")[min(4 * found.column // width, 3)],
-            va="top" if bottom < 0.9 * height else "bottom",
-            fontsize=6,
-            color="white",
-            bbox={"facecolor": "black", "alpha": 0.6, "edgecolor": "none", "pad": 1},
-        )
+        handles.append(Line2D([], [], label=f"{name}, σ₀ = {found.sigma:.3g}", **look))
+    if handles:
+        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2)
     ax.set_xlim(-0.5, width - 0.5)
     ax.set_ylim(height - 0.5, -0.5)
 
@@ -338,24 +333,29 @@ def plot_sigmas(
     ax: Axes,
     *,
     fits: Mapping[str, tuple[float, float]] | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> None:
     """Sigma of every layer, one line per network, as in Figure 17.
 
     Args:
         sigmas: label -> sigma of layers 1, 2, …
         ax: where to draw.
-        fits: label -> (sigma_0, ratio), drawn as the dashed line sigma_0 * ratio**(k - 1).
+        fits: label -> (sigma_0, ratio), drawn as the dashed line sigma_0 * ratio**(k - 1): in the
+            colour of the network with that label, else in grey with an entry in the legend.
+        styles: label -> how the line looks.
     """
-    _lines({label: dict(enumerate(values, 1)) for label, values in sigmas.items()}, ax)
+    lines = {label: dict(enumerate(values, 1)) for label, values in sigmas.items()}
+    draw_lines(lines, ax, styles=styles)
+    colours = {line.get_label(): line.get_color() for line in ax.lines}
     layers = np.arange(1, max(map(len, sigmas.values())) + 1)
-    for n, (label, (sigma_0, ratio)) in enumerate((fits or {}).items()):
+    for label, (sigma_0, ratio) in (fits or {}).items():
         ax.plot(
             layers,
             sigma_0 * ratio ** (layers - 1.0),
-            color=("0.3", "0.6")[n % 2],
+            color=colours.get(label, "0.4"),
             linestyle="--",
-            linewidth=1,
-            label=label,
+            linewidth=0.8,
+            label=f"_fit of {label}" if label in colours else label,  # _: not in the legend
             zorder=0,
         )
     ax.set_yscale("log", base=2)

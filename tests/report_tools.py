@@ -8,8 +8,8 @@ import numpy as np
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
-from training.claims import SIZE_FACTORS
-from training.paper import ACCURACY, LEARNED_SIGMA_1
+from training.claims import CLAIMS, SIZE_FACTORS, Claim
+from training.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
 from training.recipes import RECIPES
 from training.results import Results
 
@@ -117,3 +117,20 @@ def write_learned(path: Path) -> Results:
                 sigmas[5] = 2.0 if norm == "bn" else 4.0 if family == "fashion28" else 6.0
                 write(path, name, {"1.000": ACCURACY[name].mean / 100}, sigmas=sigmas)
     return Results.read(path)
+
+
+def claim_with(words: str, section: str | None = None) -> Claim:
+    (claim,) = [c for c in CLAIMS if words in c.text and section in (None, c.section)]
+    return claim
+
+
+def five_runs(values: dict[str, PaperValue]) -> Results:
+    """Runs with exactly the paper's means and standard deviations, in no particular order."""
+    rng = np.random.default_rng(0)
+    runs = {}
+    for name, value in values.items():
+        z = rng.permutation([-1.25, -0.5, 0.0, 0.5, 1.25])
+        z = value.mean + value.std * z / z.std(ddof=1)
+        runs[name] = dict(enumerate(z.tolist()))
+    folders = {n: folder(n, {"1.000": v.mean / 100}) for n, v in values.items()}
+    return Results(folders, {"paper": runs})

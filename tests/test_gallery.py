@@ -4,12 +4,14 @@ import re
 
 import numpy as np
 import pytest
+from report_tools import write
 
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.model import build_model
 from training import gallery
-from training.gallery import EXHIBITS, PREFIX, main, side_by_side, write_gallery
+from training.__main__ import main
+from training.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
 from training.recipes import RECIPES
 from training.results import Results
 
@@ -59,7 +61,7 @@ def test_without_networks_the_page_says_what_is_missing(tmp_path):
     text = write_gallery(tmp_path / "zoo", tmp_path / "docs").read_text()
     assert text.count("Not yet trained: ") == len(EXHIBITS) and "![" not in text
     for name in EXHIBITS:
-        assert f"```\npython -m training.gallery {name}\n```" in text
+        assert f"```\npython -m training gallery {name}\n```" in text
     assert list((tmp_path / "docs" / "figures").iterdir()) == []
 
 
@@ -69,11 +71,10 @@ def test_page_shows_what_can_be_drawn(small_zoo, tmp_path):
     shown = set(re.findall(rf"\(figures/{PREFIX}(\w+)\.png\)", text))
     assert shown == {
         "activation_maps",
-        "activation_maps_cifar",
+        "activation_maps_channels",
         "filters_2jet",
         "filters_3jet",
         "localisation",
-        "scale_generalisation_cifar",
     }
     files = {file.name for file in (tmp_path / "figures").iterdir()}
     assert files == {f"{PREFIX}{name}.{suffix}" for name in shown for suffix in ("png", "pdf")}
@@ -84,17 +85,35 @@ def test_one_figure_leaves_the_others_alone(small_zoo, tmp_path):
     (tmp_path / "figures").mkdir()
     old = tmp_path / "figures" / f"{PREFIX}filters_3jet.png"
     old.write_bytes(b"old")
+    (tmp_path / "figures" / f"{PREFIX}of_yesterday.pdf").write_bytes(b"of no exhibit")
     text = write_gallery(small_zoo, tmp_path, names=["filters_2jet"]).read_text()
     assert old.read_bytes() == b"old" and "filters_3jet.png" in text  # drawn before, still shown
     assert (tmp_path / "figures" / f"{PREFIX}filters_2jet.png").stat().st_size > 10_000
     assert "activation_maps.png" not in text
+    assert not (tmp_path / "figures" / f"{PREFIX}of_yesterday.pdf").exists()
+
+
+def test_an_exhibit_shows_the_best_network_that_is_there(small_zoo, tmp_path):
+    """Fashion where there is no CIFAR, and another figure than the report only if it differs."""
+    name = "fashion_max_2jet"
+    shares = np.eye(7)[[1, 3, 5]].tolist()
+    groups = [dict.fromkeys(("all", "correct", "wrong"), share) for share in shares]
+    write(tmp_path / "zoo", name, dict.fromkeys(SIZES, 0.9), dict(zip(SIZES, groups, strict=True)))
+    chosen = ["filters_2jet", "scale_selection"]
+    text = write_gallery(tmp_path / "zoo", tmp_path, names=chosen).read_text()
+    assert f"every layer of `{name}`" in text
+    assert f"(figures/report_selection_{name}.png)" in text  # the file that the report draws too
+    files = {file.stem for file in (tmp_path / "figures").iterdir()}
+    assert files == {f"{PREFIX}filters_2jet", f"report_selection_{name}"}
+    text = write_gallery(small_zoo, tmp_path, names=["filters_2jet"]).read_text()
+    assert "every layer of `cifar_avg_2jet`" in text
 
 
 def test_filters_are_labelled_with_the_nearest_derivative(small_zoo):
     figure = gallery.filters(Results.read(small_zoo), "cifar_avg_3jet", columns=2)
     titles = [ax.get_title() for ax in figure.axes if ax.axison]
     assert len(titles) == 2 + 1 + 2  # layers of 2, 1 and 10 outputs, two columns
-    assert all(re.fullmatch(r"(∂[²³]? \d+°|∇²): [+-][01]\.\d\d", title) for title in titles)
+    assert all(re.fullmatch(r"(∂[²³]? \d+°|∇²)\n[+-][01]\.\d\d", title) for title in titles)
     assert [ax.get_ylabel() for ax in figure.axes[::2]] == [
         "layer 1\nσ = 1",
         "layer 2\nσ = 1.45",
@@ -131,7 +150,7 @@ def test_two_objects_stand_side_by_side():
 def test_command_line(tmp_path, capsys):
     (tmp_path / "zoo").mkdir()
     options = ["--zoo", str(tmp_path / "zoo"), "--docs", str(tmp_path / "docs")]
-    assert main(options) == 0
+    assert main(["gallery", *options]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "docs" / "GALLERY.md")
-    assert main(["pictures", *options]) == 1
+    assert main(["gallery", "pictures", *options]) == 1
     assert "error: `names` must be of ['scale_generalisation'" in capsys.readouterr().err

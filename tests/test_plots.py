@@ -12,6 +12,7 @@ from gdn_keras.explain import Detection
 from gdn_keras.plots import (
     COLUMN,
     PALETTE,
+    Style,
     legend_below,
     new_figure,
     plot_activation_maps,
@@ -75,12 +76,61 @@ def test_scale_generalisation_shows_every_curve_and_the_training_size():
     assert low < 63 - 5 and 93 < high <= 101  # room for the legend below, none wasted above
 
 
-def test_paper_values_span_their_range():
+@pytest.mark.parametrize("low, high", [(84.5, 86.5), (97.0, 99.0), (20.0, 22.0)])
+@pytest.mark.parametrize("legend", [True, False])
+def test_paper_values_span_their_range_within_the_axes(low, high, legend):
     _, axes = new_figure()
-    plot_scale_generalisation(CURVES, axes[0, 0], paper={"paper": (1.0, 84.5, 86.5)})
+    paper = {"paper": (1.0, low, high)}
+    plot_scale_generalisation(CURVES, axes[0, 0], paper=paper, legend=legend)
     (container,) = axes[0, 0].containers
     (segments,) = container.lines[2]
-    np.testing.assert_allclose(segments.get_segments()[0], [[1, 84.5], [1, 86.5]])
+    (x, bottom), (same, top) = segments.get_segments()[0]
+    assert (bottom, top) == pytest.approx((low, high)) and x == same
+    assert 2**-0.25 < x < 1  # beside the points at 1, so that it hides none
+    assert container.lines[0].get_markerfacecolor() == "white"
+    bottom, top = axes[0, 0].get_ylim()
+    assert bottom < low and high < top
+    assert (axes[0, 0].get_legend() is not None) == legend
+
+
+def test_accuracies_below_zero_are_not_shown():
+    _, axes = new_figure()
+    peak = {"one": {0.5: 10.0, 1.0: 92.0, 2.0: 23.0}}
+    plot_scale_generalisation(peak, axes[0, 0])
+    assert axes[0, 0].get_ylim()[0] == 0
+
+
+def test_styles_belong_to_labels():
+    """Whatever else a panel shows, a label looks the same in it."""
+    styles = {
+        "max": Style("#D55E00", "s"),
+        "SESN": Style("#CC79A7", "D", (1, 1)),
+    }
+    curve = {17: 90.0, 40: 91.0, 64: 92.0}
+
+    def look(line):
+        return line.get_color(), line.get_linestyle(), line._unscaled_dash_pattern
+
+    looks = {"max": set(), "SESN": set()}
+    for labels in (("max",), ("new", "max"), ("new", "newer", "max")):
+        _, axes = new_figure(rows=3)
+        plot_object_sizes(
+            dict.fromkeys(labels, curve),
+            axes[0, 0],
+            training_sizes=(17, 32),
+            others=dict.fromkeys((*labels[:-1], "SESN"), curve),
+            styles=styles,
+        )
+        everything = dict.fromkeys((*labels, "SESN"), curve)
+        plot_scale_generalisation(everything, axes[1, 0], styles=styles)
+        plot_sigmas(dict.fromkeys((*labels, "SESN"), [0.5, 1.0]), axes[2, 0], styles=styles)
+        for ax in axes[:, 0]:
+            for label in looks:
+                looks[label].add(look(lines_of(ax)[label]))
+        assert lines_of(axes[1, 0])["max"].get_marker() == "s"
+        assert lines_of(axes[1, 0])["SESN"].get_marker() == "D"
+    assert looks["max"] == {("#D55E00", "-", (0, None))}
+    assert looks["SESN"] == {("#CC79A7", "--", (0, (1, 1)))}
 
 
 def test_curves_differ_in_more_than_colour():
@@ -122,6 +172,15 @@ def test_object_sizes_are_shaded_where_the_network_was_trained():
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list(lines)
 
 
+def test_a_legend_below_names_the_lines_of_all_panels_once():
+    figure, axes = new_figure(rows=2)
+    axes[0, 0].plot([0, 1], label="a")
+    axes[1, 0].plot([0, 1], label="a")
+    axes[1, 0].plot([1, 0], label="b")
+    legend_below(figure, *axes[:, 0])
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["a", "b"]
+
+
 def test_agreement_has_a_point_per_network_and_the_diagonal():
     _, axes = new_figure()
     ax = axes[0, 0]
@@ -132,6 +191,10 @@ def test_agreement_has_a_point_per_network_and_the_diagonal():
     assert any((line.get_xdata() == line.get_ydata()).all() for line in ax.lines[2:])
     assert ax.get_xlim() == ax.get_ylim() and ax.get_xlabel() == "paper (%)"
     assert legend_of(ax) == ["Fashion", "CIFAR"]
+    _, axes = new_figure()
+    plot_agreement({"one": [(93.0, 2.0, 92.5)]}, axes[0, 0])
+    low, high = axes[0, 0].get_xlim()
+    assert low < 91 and high > 95  # error bars are inside
 
 
 # --- scale selection ---
@@ -218,11 +281,15 @@ def test_detections_are_circled_and_named():
         Detection(10, 20, 3, 2**0.5, 6.0, 1, "trouser", 9.0),
         Detection(25, 40, 1, 0.5, 3.0, 4, "", 5.0),
     ]
-    _, axes = new_figure()
+    figure, axes = new_figure()
     ax = axes[0, 0]
     plot_detections(np.zeros((36, 48, 1)), found, ax)
     assert [(c.center, c.radius) for c in ax.patches] == [((20, 10), 6.0), ((40, 25), 3.0)]
-    assert [t.get_text() for t in ax.texts] == ["trouser, σ₀ = 1.41", "class 4, σ₀ = 0.5"]
+    assert legend_of(ax) == ["trouser, σ₀ = 1.41", "class 4, σ₀ = 0.5"]
+    colours = [to_rgb(line.get_color()) for line in ax.get_legend().get_lines()]
+    assert colours == [circle.get_edgecolor()[:3] for circle in ax.patches]
+    figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().y1 <= ax.get_window_extent().y0 + 1  # below
     assert ax.get_xlim() == (-0.5, 47.5) and ax.get_ylim() == (35.5, -0.5)
 
 
@@ -239,13 +306,19 @@ def test_sigmas_and_the_fit():
     _, axes = new_figure()
     ax = axes[0, 0]
     plot_sigmas(
-        {"learned": [0.5, 0.8, 1.4], "other": [0.4, 1.0, 2.0]}, ax, fits={"paper": (0.5, 1.7)}
+        {"learned": [0.5, 0.8, 1.4], "other": [0.4, 1.0, 2.0]},
+        ax,
+        fits={"paper": (0.5, 1.7), "other": (0.4, 2.2)},
     )
     lines = lines_of(ax)
     np.testing.assert_array_equal(lines["learned"].get_xdata(), [1, 2, 3])
     np.testing.assert_array_equal(lines["learned"].get_ydata(), [0.5, 0.8, 1.4])
     np.testing.assert_allclose(lines["paper"].get_ydata(), [0.5, 0.85, 1.445])
-    assert lines["paper"].get_linestyle() == "--" and legend_of(ax)[-1] == "paper"
+    assert lines["paper"].get_linestyle() == "--"
+    assert legend_of(ax) == ["learned", "other", "paper"]
+    fit = lines["_fit of other"]  # in the colour of its network
+    np.testing.assert_allclose(fit.get_ydata(), [0.4, 0.88, 1.936])
+    assert fit.get_color() == lines["other"].get_color() and fit.get_linestyle() == "--"
     assert ax.get_yscale() == "log" and ax.get_ylabel() == "σ (pixels)"
     np.testing.assert_array_equal(ax.get_xticks(), [1, 2, 3])
 

@@ -1,6 +1,7 @@
 """The statistics against scipy, statsmodels, small cases by hand and the paper's own tables."""
 
 import math
+import re
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +15,7 @@ from statsmodels.stats.meta_analysis import effectsize_smd
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttest_ind
 
+from training.__main__ import main
 from training.statistics import (
     anova,
     friedman,
@@ -334,6 +336,75 @@ def test_matrices_without_error_are_refused():
         friedman([[1.0, 1.0], [2.0, 2.0]])
     with pytest.raises(ValueError, match="`runs` must not be exactly additive"):
         anova([[1.1, 2.2], [2.1, 3.2]])
+
+
+# --- the command ---
+
+
+def run_command(tmp_path, capsys, text: str) -> tuple[int, str, str]:
+    file = tmp_path / "runs.csv"
+    file.write_text(text)
+    code = main(["statistics", str(file)])
+    return code, *capsys.readouterr()
+
+
+def test_command_prints_the_tables_of_a_file(tmp_path, capsys):
+    """By hand: setting one: means 2 and 5, variances 1 and 4; setting two: means 12 and 13.
+
+    Rank sums: x 1, 2, 3 against 3, 5, 7 has ranks 1, 2, 3.5 of which two divisions in 20 are as
+    low, x2. Differences over both settings: 2, 3, 4, 1, 1, 1, mean 2, variance 8/5.
+    """
+    rows = [
+        *(("a", "one", run, value) for run, value in enumerate((1, 2, 3))),
+        *(("b", "one", run, value) for run, value in enumerate((3, 5, 7))),
+        *(("b", "two", run, value) for run, value in enumerate((12, 13, 14))),
+        *(("a", "two", run, value) for run, value in enumerate((11, 12, 13))),
+    ]
+    text = "method,setting,run,accuracy\n" + "\n".join(",".join(map(str, r)) for r in rows) + "\n"
+    code, out, _ = run_command(tmp_path, capsys, text)
+    assert code == 0
+    pairwise, pooled = (part.splitlines() for part in out.strip().split("\n\n"))
+    header = ["Compared kernels", "one: Hedges", "Wilcoxon", "t-test"]
+    assert cells(pairwise[0]) == [*header, "two: Hedges", "Wilcoxon", "t-test"]
+    correction = math.sqrt(2 / math.pi)  # 4 degrees of freedom
+    first = -3 / math.sqrt(2.5) * correction
+    t = 3 / math.sqrt(2.5 * 2 / 3)
+    expected = [f"{first:.2f}", "0.200", f"{2 * stats.t.sf(t, 4):.3f}"]
+    assert cells(pairwise[2])[:4] == ["a vs. b", *expected]
+    assert cells(pairwise[2])[4] == f"{-correction:.2f}"  # difference 1, standard deviation 1
+    g = -2 / math.sqrt(8 / 5) * hedges_correction(10)
+    # a below b in all 6 rows: mean ranks 1 and 2, variance 1/2, z = sqrt(6)
+    p = 2 * stats.norm.sf(math.sqrt(6))
+    paired_t = 2 / math.sqrt(8 / 5 / 6)
+    row = [f"{g:.2f}", f"{p:.3f}", f"{2 * stats.t.sf(paired_t, 5):.3f}"]
+    assert cells(pooled[2]) == ["a vs. b", *(f"**{cell}**" for cell in row)]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("name,accuracy\na,1\n", "must begin with a line method,setting,run,accuracy"),
+        ("method,setting,run,accuracy\na,s,1,x\n", "line 2: accuracy must be a number"),
+        ("method,setting,run,accuracy\na,s,1,1\na,s,1,2\n", "line 3: .* stands there twice"),
+        ("method,setting,run,accuracy\na,s,1,1\nb,s,1,2\n", "two or more methods and runs"),
+        (
+            "method,setting,run,accuracy\na,s,1,1\na,s,2,1\nb,s,1,2\n",
+            "has no run 2 of 'b' in 's'",
+        ),
+    ],
+)
+def test_command_says_what_is_wrong_with_a_file(tmp_path, capsys, text, message):
+    code, _, error = run_command(tmp_path, capsys, text)
+    assert code == 1 and re.search(message, error)
+
+
+def test_command_without_a_file_says_how_many_runs_there_are(tmp_path, capsys):
+    (tmp_path / "zoo").mkdir()
+    options = ["--zoo", str(tmp_path / "zoo"), "--runs", str(tmp_path / "runs")]
+    assert main(["statistics", *options]) == 0
+    out = capsys.readouterr().out
+    assert out.count("at least 3; there are 0 of each network.") == 4
+    assert "| discrete vs. sampled " in out  # the paper's tables are there
 
 
 def test_tables_check_their_input(three_methods):

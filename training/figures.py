@@ -1,6 +1,7 @@
 """The figures of the report, from what the zoo holds: one function per kind.
 
-Networks that are not trained are left out of a figure; without any there is none.
+Networks that are not trained are left out of a figure and named in its caption. A figure that
+compares networks needs two of them; without what it needs there is none.
 """
 
 from __future__ import annotations
@@ -9,24 +10,60 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdn_keras import plots
+from gdn_keras.plots import PALETTE, Style
 from training.baselines import DATASETS, MODELS, stir_baseline
+from training.checks import LAW
 from training.claims import CLAIMS
 from training.paper import ACCURACY
 from training.recipes import RECIPES, TRAIN_SIZES
-from training.results import Results
+from training.results import MATCHED, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPER_LAW = {"paper: ½ · 1.7$^{k-1}$": (0.5, 1.7)}
+PAPER_LAW = {"paper: ½ · 1.7$^{k-1}$": LAW}
 _FAMILIES = {"fashion": "Fashion-MNIST", "cifar": "CIFAR-10"}
 _TAGS = {"_s0p50": "σ₀ = ½", "_s0p71": "σ₀ = 1/√2", "": "σ₀ = 1"}
+
+# A label looks the same in all panels and figures: what is pooled how, or whose network it is, has
+# a colour of its own, variants of it have other dashes and markers.
+_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK = PALETTE
+_DASHED, _DOTTED = (3, 1.5), (1, 1)
+STYLES: dict[str, Style] = {
+    "one scale channel": Style(_BLUE, "o"),
+    "one channel, matched σ": Style(_BLUE, "D", _DOTTED),
+    "max pooling": Style(_RED, "s"),
+    "max, trained": Style(_RED, "s"),
+    "max, dropout": Style(_RED, "s"),
+    "max, transferred": Style(_RED, "X", _DASHED),
+    "max, without": Style(_RED, "X", _DASHED),
+    "max, cutout": Style(_RED, "P", _DOTTED),
+    "average pooling": Style(_GREEN, "^"),
+    "average, trained": Style(_GREEN, "^"),
+    "average, dropout": Style(_GREEN, "^"),
+    "average, transferred": Style(_GREEN, "v", _DASHED),
+    "average, without": Style(_GREEN, "v", _DASHED),
+    "average, cutout": Style(_GREEN, "P", _DOTTED),
+    "logsumexp pooling": Style(_PINK, "D"),
+    "2-jet": Style(_GREEN, "^"),
+    "3-jet": Style(_BLACK, "P", _DASHED),
+    "ours, dropout": Style(_GREEN),
+    "ours, without": Style(_GREEN, dashes=_DASHED),
+    "SESN": Style(_RED, dashes=_DOTTED),
+    "DISCO": Style(_PINK, dashes=(5, 1.5, 1, 1.5)),
+    "PixelPool": Style(_ORANGE, dashes=(6, 2)),
+    "CNN": Style(_BLACK, dashes=(4, 1, 1, 1, 1, 1)),
+    "sampled derivatives": Style(_BLUE, "o"),
+    "sampled, no final BN": Style(_SKY, "D"),
+    "integrated derivatives": Style(_RED, "s"),
+    "integrated, no final BN": Style(_ORANGE, "^"),
+}
 
 
 class Drawing(NamedTuple):
     stem: str  # of the files
     caption: str
-    figure: Figure | None  # None: none of its networks is trained
+    figure: Figure | None  # None: not enough of its networks are trained
 
 
 # === Kinds of figures ===
@@ -37,10 +74,12 @@ def curves_figure(
 ) -> Figure | None:
     """Accuracy against size factor; `networks` is label -> name.
 
-    With a section, also the accuracies that the paper's text names there.
+    With a section, also the accuracies that the paper's text names there. Where some curves lie
+    so close together that another one hides their differences, a second panel shows these alone.
     """
-    curves = {k: results.accuracies[n] for k, n in networks.items() if n in results.folders}
-    if not curves:
+    curves = {label: results.curve(name) for label, name in networks.items()}
+    curves = {label: curve for label, curve in curves.items() if curve}
+    if len(curves) < 2:
         return None
     paper = {
         f"paper: {claim.printed}": (factor, claim.low, claim.high)
@@ -48,8 +87,19 @@ def curves_figure(
         if claim.section == section and claim.measure == "accuracy"
         for factor in claim.size_factors
     }
-    figure, axes = plots.new_figure(height=62)
-    plots.plot_scale_generalisation(curves, axes[0, 0], paper=paper)
+    panels = [curves]
+    lowest = {label: min(curve.values()) for label, curve in curves.items()}
+    highest = max(max(curve.values()) for curve in curves.values())
+    middle = (min(lowest.values()) + highest) / 2
+    upper = {label: curve for label, curve in curves.items() if lowest[label] > middle}
+    if 2 <= len(upper) < len(curves):
+        panels.append(upper)
+    height = 20 + 45 * len(panels)
+    figure, axes = plots.new_figure(height=height, rows=len(panels), sharex=True)
+    for ax, shown in zip(axes[:, 0], panels, strict=True):
+        plots.plot_scale_generalisation(shown, ax, paper=paper, styles=STYLES, legend=False)
+        ax.label_outer()
+    plots.legend_below(figure, axes[0, 0], columns=2)
     return figure
 
 
@@ -75,13 +125,13 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
     scenarios = {}
     for sizes in TRAIN_SIZES:
         names = {
-            "ours, scale-channel dropout": f"{dataset}_{sizes}_drop",
+            "ours, dropout": f"{dataset}_{sizes}_drop",
             "ours, without": f"{dataset}_{sizes}_nodrop",
         }
         curves = {k: results.accuracies[n] for k, n in names.items() if n in results.folders}
         if curves:
             scenarios[sizes] = curves
-    if not scenarios:
+    if sum(map(len, scenarios.values())) < (1 if dataset in DATASETS else 2):
         return None
     figure, axes = plots.new_figure(
         height=20 + 45 * len(scenarios), rows=len(scenarios), sharex=True
@@ -92,27 +142,40 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
             for model in MODELS:
                 known = stir_baseline(model, dataset=dataset, train_sizes=sizes)
                 others[model] = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
-        plots.plot_object_sizes(curves, ax, training_sizes=TRAIN_SIZES[sizes], others=others)
+        shown = {"others": others, "styles": STYLES}
+        plots.plot_object_sizes(curves, ax, training_sizes=TRAIN_SIZES[sizes], **shown)
         ax.label_outer()
-    widest = max(axes[:, 0], key=lambda ax: len(ax.lines))
-    plots.legend_below(figure, widest, columns=2)
+    plots.legend_below(figure, *axes[:, 0], columns=2)
     return figure
 
 
-def sigma_figure(results: Results, family: str, *, rate: str = "lr1e-3") -> Figure | None:
-    """Learned sigmas of a family (fashion28 or cifar32), as in Figure 17."""
+def sigma_networks(family: str, *, rate: str = "lr1e-3") -> dict[str, str]:
+    """Label -> name of the networks of Figure 17; the family is fashion28 or cifar32."""
     labels = {
         "sampled_derivative_bn": "sampled derivatives",
         "integrated_derivative_bn": "integrated derivatives",
         "sampled_derivative_nobn": "sampled, no final BN",
         "integrated_derivative_nobn": "integrated, no final BN",
     }
-    names = {label: f"{family}_learned_{variant}_{rate}" for variant, label in labels.items()}
-    sigmas = {label: results.sigmas[n] for label, n in names.items() if n in results.folders}
-    if not sigmas:
+    return {label: f"{family}_learned_{variant}_{rate}" for variant, label in labels.items()}
+
+
+def sigma_figure(results: Results, family: str, *, rate: str = "lr1e-3") -> Figure | None:
+    """Learned sigmas of a family with their geometric fits, as in Figure 17."""
+    fits = {
+        label: results.sigma_fits[name]
+        for label, name in sigma_networks(family, rate=rate).items()
+        if name in results.folders
+    }
+    if not fits:
         return None
-    figure, axes = plots.new_figure(height=62)
-    plots.plot_sigmas(sigmas, axes[0, 0], fits=PAPER_LAW)
+    figure, axes = plots.new_figure(height=70)
+    plots.plot_sigmas(
+        {label: fit.sigmas for label, fit in fits.items()},
+        axes[0, 0],
+        fits={label: (fit.sigma_0, fit.ratio) for label, fit in fits.items()} | PAPER_LAW,
+        styles=STYLES,
+    )
     return figure
 
 
@@ -120,10 +183,10 @@ def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
     """The accuracies that the paper prints, and ours."""
     groups: dict[str, list[tuple[float, float, float]]] = {}
     for name in names:
-        if name in results.folders and name in ACCURACY:
+        ours = (results.curve(name) or {}).get(1.0)
+        if ours is not None:
             family = _FAMILIES["fashion" if name.startswith("fashion") else "cifar"]
             value = ACCURACY[name]
-            ours = results.accuracies[name][1.0]
             groups.setdefault(family, []).append((value.mean, value.std, ours))
     if not groups:
         return None
@@ -138,33 +201,56 @@ def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
 def section_drawings(section: str, results: Results) -> list[Drawing]:
     """All figures of a section of the report."""
     drawings = []
+
+    def add(stem: str, caption: str, figure: Figure | None, networks: Iterable[str]) -> None:
+        drawings.append(Drawing(stem, caption + _missing(networks, results), figure))
+
     for stem, title, networks in CURVES.get(section, ()):
         caption = f"Accuracy against the size of the test images, {title}."
         figure = curves_figure(results, networks, section=section)
-        drawings.append(Drawing(stem, caption, figure))
+        add(stem, caption, figure, networks.values())
     for name in HISTOGRAMS.get(section, ()):
         caption = (
             f"Scale channels that decide in `{name}`; dots: their mean, dotted: what scale "
             "covariance asks for."
         )
-        drawings.append(Drawing(f"selection_{name}", caption, histogram_figure(results, name)))
+        add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":
         for dataset in dict.fromkeys(r.dataset for r in RECIPES.values() if r.train_sizes):
             note = " (not in the paper)" if dataset in ("stir_emoji", "stir_gtsrb") else ""
             caption = f"`{dataset}`{note}; shaded: the sizes of the training objects."
-            drawings.append(Drawing(dataset, caption, stir_figure(results, dataset)))
+            names = [n for n, r in RECIPES.items() if r.dataset == dataset]
+            add(dataset, caption, stir_figure(results, dataset), names)
     if section in ("7.4", "7.5"):
         names = [name for name in ACCURACY if RECIPES[name].paper_section == section]
+        here = sum(name in results.folders for name in names)
         caption = (
-            "Accuracies that the paper prints (mean and standard deviation of 5 runs), and ours."
+            "Accuracies that the paper prints (mean and standard deviation of 5 runs), and ours: "
+            f"{here} of {len(names)} networks are trained."
         )
         stem = f"agreement_{section.replace('.', '_')}"
-        drawings.append(Drawing(stem, caption, agreement_figure(results, names)))
+        add(stem, caption, agreement_figure(results, names), [])
     if section == "7.5":
         for family, title in (("fashion28", "Fashion-MNIST"), ("cifar32", "CIFAR-10")):
-            caption = f"Learned σ of every layer, regular {title}, η_σ = 0.001."
-            drawings.append(Drawing(f"sigmas_{family}", caption, sigma_figure(results, family)))
+            caption = (
+                f"Learned σ of every layer, regular {title}, η_σ = 0.001; dashed in the same "
+                "colour: the nearest geometric series."
+            )
+            names = sigma_networks(family).values()
+            add(f"sigmas_{family}", caption, sigma_figure(results, family), names)
     return drawings
+
+
+def _missing(networks: Iterable[str], results: Results) -> str:
+    """What a caption says about the networks that the figure lacks."""
+    lists = {"trained": [], "measured": []}
+    for name in networks:
+        if results.curve(name) is None:
+            trained = name.removesuffix(MATCHED) in results.folders
+            lists["measured" if trained else "trained"].append(f"`{name}`")
+    return "".join(
+        f" Not yet {word}: {', '.join(names)}." for word, names in lists.items() if names
+    )
 
 
 def _poolings(family: str) -> dict[str, str]:
@@ -173,6 +259,11 @@ def _poolings(family: str) -> dict[str, str]:
         "max pooling": f"{family}_max_2jet",
         "average pooling": f"{family}_avg_2jet",
     }
+
+
+def _with_and_without_dropout(family: str, pooling: str) -> tuple[str, str]:
+    name = f"{family}_{pooling}_2jet"
+    return (f"{name}_drop", name) if name == "fashion_avg_2jet" else (name, f"{name}_nodrop")
 
 
 _COMPARED = {
@@ -195,27 +286,17 @@ CURVES: dict[str, list[tuple[str, str, dict[str, str]]]] = {
     "6.3": [("scales_cifar", "rescaled CIFAR-10", _poolings("cifar"))],
     "7.1": [
         (
-            "dropout_fashion",
-            "rescaled Fashion-MNIST",
+            f"dropout_{family}_{pooling}",
+            f"rescaled {title}, {word} pooling",
             {
-                "max, dropout": "fashion_max_2jet",
-                "max": "fashion_max_2jet_nodrop",
-                "average, dropout": "fashion_avg_2jet_drop",
-                "average": "fashion_avg_2jet",
+                f"{word}, dropout": dropout,
+                f"{word}, without": without,
+                **({f"{word}, cutout": f"{dropout}_cutout"} if family == "cifar" else {}),
             },
-        ),
-        *(
-            (
-                f"dropout_cifar_{pooling}",
-                f"rescaled CIFAR-10, {word} pooling",
-                {
-                    "scale-channel dropout": f"cifar_{pooling}_2jet",
-                    "cutout": f"cifar_{pooling}_2jet_cutout",
-                    "neither": f"cifar_{pooling}_2jet_nodrop",
-                },
-            )
-            for pooling, word in (("avg", "average"), ("max", "max"))
-        ),
+        )
+        for family, title in _FAMILIES.items()
+        for pooling, word in (("max", "max"), ("avg", "average"))
+        for dropout, without in [_with_and_without_dropout(family, pooling)]
     ],
     "7.2": [
         (f"jets_{family}", f"rescaled {_FAMILIES[family]}", networks)
@@ -226,9 +307,9 @@ CURVES: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             f"pooling_{family}",
             f"rescaled {title}",
             {
-                "max": f"{family}_max_2jet",
-                "average": _COMPARED[family]["2-jet"],
-                "logsumexp": f"{family}_lse_2jet",
+                "max pooling": f"{family}_max_2jet",
+                "average pooling": _COMPARED[family]["2-jet"],
+                "logsumexp pooling": f"{family}_lse_2jet",
             },
         )
         for family, title in _FAMILIES.items()
@@ -236,12 +317,14 @@ CURVES: dict[str, list[tuple[str, str, dict[str, str]]]] = {
     "A.1": [
         (
             f"transfer_{family}{tag}",
-            f"rescaled {title}, {sigma}",
+            f"rescaled {title}, {sigma}; trained: all scale channels together; transferred: the "
+            "weights of one",
             {
-                "max, trained together": f"{family}_max_2jet{tag}",
-                "average, trained together": f"{family}_avg_2jet{tag}",
+                "max, trained": f"{family}_max_2jet{tag}",
+                "average, trained": f"{family}_avg_2jet{tag}",
                 "max, transferred": f"{family}_max_2jet{tag}_transfer",
                 "average, transferred": f"{family}_avg_2jet{tag}_transfer",
+                "one channel, matched σ": f"{family}_single_2jet{tag}{MATCHED}",
             },
         )
         for family, title in _FAMILIES.items()

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from gdn_keras import plots
-from training import verdicts
-from training.checks import first_layer_spread, pooled_comparison
-from training.claims import CLAIMS, Claim
+from training.checks import first_layer_spread
+from training.claims import ALIKE, CLAIMS, Claim
 from training.figures import section_drawings
 from training.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
+    PAIRWISE_FIXED,
+    PAIRWISE_LEARNED,
     POOLED_FIXED,
     POOLED_LEARNED,
     SPREAD,
+    PairwiseStatistics,
     PooledStatistics,
 )
 from training.recipes import RECIPES, derived, trained
-from training.results import Results
-from training.verdicts import VERDICTS, judge, judge_accuracy, judge_sigma, overall
+from training.results import MATCHED, SEVERAL, Results, networks_of
+from training.statistics import format_pairwise, format_pooled, pairwise_table, pooled_table
+from training.verdicts import VERDICTS, bounds, judge, judge_accuracy, judge_sigma, overall, rules
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
@@ -42,8 +46,8 @@ SECTIONS = {
     "A.2": "What the first layer learns",
     "A.3": "Significance",
 }
-_UNTRAINED, _NONE = "not yet trained", "–"
-_MARKS = dict(zip(VERDICTS, ("✅", "🟨", "❌", "⬜", "➖"), strict=True))
+_UNTRAINED, _UNMEASURED, _NONE = "not yet trained", "not yet measured", "–"
+_MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "❌", "⬜", "➖"), strict=True))
 
 
 class Section(NamedTuple):
@@ -53,9 +57,12 @@ class Section(NamedTuple):
     networks: list[str]
 
 
-def write_report(zoo_dir: Path, docs_dir: Path) -> Path:
-    """Write `docs_dir`/REPRODUCTION.md and its figures from the networks in `zoo_dir`."""
-    results = Results.read(Path(zoo_dir))
+def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None) -> Path:
+    """Write `docs_dir`/REPRODUCTION.md and its figures from the networks in `zoo_dir`.
+
+    Appendix A.3 also counts the other runs of these networks, in `runs_dir`.
+    """
+    results = Results.read(Path(zoo_dir), runs_dir=runs_dir)
     figures = Path(docs_dir) / FIGURES
     figures.mkdir(parents=True, exist_ok=True)
     sections, drawn = [], set()
@@ -100,21 +107,16 @@ def _head(results: Results) -> list[str]:
         f"{sum(here)} of {len(here)} networks are trained, {sum(extra)} of {len(extra)} derived by "
         "weight transfer" + (f" ({counts})." if counts else "."),
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it, so that its "
-        "accuracies are expected to be lower. The paper reports means of 5 runs, the zoo has one.",
+        "accuracies are expected to be lower. The paper reports means of 5 runs, the zoo has one; "
+        "A.3 also counts other runs of the same recipes on the machine that wrote this.",
         "A difference is how far the worst value lies outside what the paper says. Activation maps "
         "and filters, which the paper's section 8 shows, are in the [gallery](GALLERY.md).",
         "",
         "## How verdicts are given",
         "",
-        *_rules(),
+        *rules(),
         "",
     ]
-
-
-def _rules() -> list[str]:
-    """The rules as `training.verdicts` states them."""
-    text = (verdicts.__doc__ or "").strip().splitlines()
-    return text[2:]
 
 
 def _summary(sections: list[Section], results: Results) -> list[str]:
@@ -163,8 +165,7 @@ def _section(number: str, results: Results) -> Section:
     if number == "6.4":
         lines += [*_other_stir(results), ""]
     if number == "A.3":
-        for statistics in (POOLED_FIXED, POOLED_LEARNED):
-            lines += [*_pooled_table(statistics, results), ""]
+        lines += statistics_tables(results)
     return Section(number, lines, found, networks)
 
 
@@ -172,10 +173,10 @@ def _claims_table(claims: list[Claim], results: Results) -> tuple[list[str], lis
     lines = ["| the paper says | paper | ours | difference | verdict |", "|---|---|---|--:|---|"]
     found = []
     for claim in claims:
-        verdict, ours, difference = judge(claim, results)
+        verdict, ours, difference, extent = judge(claim, results)
         shown = _NONE if difference is None else f"{difference:+.2f}" if difference else "0"
-        cells = [claim.text, _said(claim), ours or _UNTRAINED, shown, _marked(verdict)]
-        lines.append(_row(cells))
+        marked = ", ".join(filter(None, [_marked(verdict), extent]))
+        lines.append(_row([claim.text, _said(claim), ours or _UNTRAINED, shown, marked]))
         found.append(verdict)
     return lines, found
 
@@ -187,9 +188,9 @@ def _said(claim: Claim) -> str:
     if not claim.measure:
         return "in words"
     if claim.low is None and claim.high is None:
-        return f"alike, read as within {verdicts.ALIKE:g} ppt"
-    low, high = verdicts.bounds(claim)
-    return f"more than {low:g} ppt" if math.isinf(high) else f"{low:g} … {high:g}"
+        return f"alike, read as within {ALIKE:g} ppt"
+    low, high = bounds(claim)
+    return f"more than {low:g} ppt" if math.isinf(high) else f"{low:g} … {high:g} ppt"
 
 
 def _networks_table(number: str, names: list[str], results: Results) -> tuple[list[str], list[str]]:
@@ -200,11 +201,14 @@ def _networks_table(number: str, names: list[str], results: Results) -> tuple[li
         return _sigma_table(results)
     if number == "A.3":
         return [], []
+    if number == "A.1":  # also the single networks with matched sigmas
+        matched = [f"{name}{MATCHED}" for name in names if "_single_" in name]
+        names = sorted([*names, *matched], key=lambda name: names.index(name.split(",")[0]))
     return _curve_table(names, results), []
 
 
 def _curve_table(names: list[str], results: Results) -> list[str]:
-    stir = any(RECIPES[name].train_sizes for name in names)
+    stir = names[0].startswith("stir_")
     sizes = {"17…32": range(17, 33), "33…48": range(33, 49), "49…64": range(49, 65)}
     if not stir:
         sizes = {"½": (0.5,), "1": (1.0,), "2": (2.0,)}
@@ -213,13 +217,13 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
         "|---|---|" + "--:|" * (len(sizes) + 1),
     ]
     for name in names:
-        if name not in results.folders:
-            lines.append(_row([f"`{name}`", _UNTRAINED, *[_NONE] * (len(sizes) + 1)]))
-            continue
-        curve = results.accuracies[name]
-        means = [_mean([curve[s] for s in group if s in curve]) for group in sizes.values()]
-        mean = _mean(list(curve.values()))
-        lines.append(_row([f"`{name}`", _budget(name, results), *means, mean]))
+        own = name.removesuffix(MATCHED)
+        curve = results.curve(name)
+        cells = [_UNTRAINED, *[_NONE] * (len(sizes) + 1)]
+        if own in results.folders:
+            means = [_mean(curve, group) for group in sizes.values()]
+            cells = [_budget(own, results), *means, _mean(curve, curve or ())]
+        lines.append(_row([f"`{own}`{name.removeprefix(own)}", *cells]))
     return lines
 
 
@@ -242,10 +246,12 @@ def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[
     for name in names:
         paper = ACCURACY[name]
         printed = f"{paper.mean:.2f} ± {paper.std:.2f}"
-        if name in results.folders:
-            ours = results.accuracies[name][1.0]
+        ours = (results.curve(name) or {}).get(1.0)
+        if ours is not None:
             verdict = judge_accuracy(ours, paper)
             cells = [_budget(name, results), printed, f"{ours:.2f}", f"{ours - paper.mean:+.2f}"]
+        elif name in results.folders:
+            verdict, cells = _UNMEASURED, [_budget(name, results), printed, _UNMEASURED, _NONE]
         else:
             verdict, cells = _UNTRAINED, [_UNTRAINED, printed, _NONE, _NONE]
         lines.append(_row([f"`{name}`", *cells, _marked(verdict)]))
@@ -275,23 +281,35 @@ def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
     return lines, found
 
 
-def _pooled_table(table: PooledStatistics, results: Results) -> list[str]:
-    compared = pooled_comparison(table, results) or {}
-    lines = [
-        f"{table.where}: Hedges' g pooled over settings, p of Friedman with Dunn–Šidák and of "
-        f"ANOVA with Tukey. The paper has 5 runs of each of the {len(table.settings)} settings, "
-        "the zoo one, so that ours are weaker tests; the tables of single settings need more runs.",
-        "",
-        "| compared | paper: g | Friedman | ANOVA | ours: g | Friedman | ANOVA |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for pair, (g, p, q) in table.rows.items():
-        ours = compared.get(pair)
-        cells = [_UNTRAINED, _NONE, _NONE]
-        if ours:
-            cells = [f"{ours[0]:.2f}", *(f"{value:.3f}" for value in ours[1:])]
-        lines.append(_row([" − ".join(pair), f"{g:.2f}", f"{p:.3f}", f"{q:.3f}", *cells]))
+def statistics_tables(results: Results) -> list[str]:
+    """Tables 15 to 18: the paper's and ours."""
+    lines = []
+    for table in (PAIRWISE_FIXED, POOLED_FIXED, PAIRWISE_LEARNED, POOLED_LEARNED):
+        lines += [*_statistics_table(table, results), ""]
     return lines
+
+
+def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Results) -> list[str]:
+    """The paper's table, and ours if there are enough runs."""
+    runs = results.run_table(table)
+    if isinstance(table, PairwiseStatistics):
+        printed = format_pairwise(table.rows, settings=table.settings)
+        ours = runs and pairwise_table(runs, settings=table.settings, pairs=table.rows)
+    else:
+        printed = format_pooled(table.rows)
+        ours = runs and pooled_table(runs, pairs=table.rows)
+    names = [name for row in networks_of(table).values() for name in row]
+    why = f"needs several runs per setting, at least {SEVERAL}; there are "
+    return [
+        f"{table.where}, the paper:",
+        "",
+        *printed.splitlines(),
+        "",
+        "Ours:"
+        if ours
+        else f"Ours, {_UNMEASURED}: {why}{results.count_runs(names)} of each network.",
+        *(["", *ours.splitlines()] if ours else []),
+    ]
 
 
 def _budget(name: str, results: Results) -> str:
@@ -300,8 +318,11 @@ def _budget(name: str, results: Results) -> str:
     return f"`{recipe['budget']}`" + (f", {images:,} images" if images else "")
 
 
-def _mean(values: list[float]) -> str:
-    return f"{sum(values) / len(values):.2f}" if values else ""
+def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:
+    sizes = list(sizes)
+    if not curve or not set(sizes) <= curve.keys():
+        return _UNMEASURED
+    return f"{sum(curve[size] for size in sizes) / len(sizes):.2f}"
 
 
 def _marked(verdict: str) -> str:

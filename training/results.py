@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from gdn_keras import zoo
-from gdn_keras.model import learned_sigmas
+from gdn_keras.explain import SigmaFit, sigmas_and_fit
 from training.claims import SIZE_FACTORS
+from training.evaluate import read_results
+from training.paper import PairwiseStatistics, PooledStatistics
 from training.recipes import RECIPES
+from training.runs import read_record
 
+SEVERAL = 3  # runs of a network, at least, before differences are tested
+MATCHED = ", matched σ"  # of the name of a curve: all sigmas times the size factor
 _KEYS = {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
 
 
@@ -20,16 +26,65 @@ def _percent(accuracy: dict[str, float]) -> dict[float, float]:
     return {_KEYS.get(key) or int(key): 100 * value for key, value in accuracy.items()}
 
 
+def networks_of(table: PairwiseStatistics | PooledStatistics) -> dict[str, list[str]]:
+    """Method -> its networks in all settings."""
+    methods = dict.fromkeys(method for pair in table.rows for method in pair)
+    name = table.networks.format
+    return {m: [name(method=m, setting=s) for s in table.settings] for m in methods}
+
+
 @dataclass(frozen=True)
 class Results:
-    """The zoo folders of recipes, by name."""
+    """The zoo folders of recipes, by name, and further runs of the same recipes."""
 
     folders: dict[str, zoo.Folder]
+    # budget -> network -> seed -> accuracy in % at size factor 1; the zoo's own run included
+    runs: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, zoo_dir: Path) -> Results:
-        paths = zoo.folders(zoo_dir)
-        return cls({path.name: zoo.read_folder(path) for path in paths if path.name in RECIPES})
+    def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> Results:
+        """The zoo, and the finished and evaluated runs in `runs_dir` if there is one."""
+        paths = [path for path in zoo.folders(zoo_dir) if path.name in RECIPES]
+        results = cls({path.name: zoo.read_folder(path) for path in paths})
+        for path in sorted(runs_dir.glob("*-seed*")) if runs_dir else ():
+            name, _, seed = path.name.rpartition("-seed")  # a trial has another name
+            record = read_record(path) if name in RECIPES else None
+            if record is not None:
+                results._add_run(name, record["budget"], int(seed), _evaluated(name, path))
+        for name, folder in results.folders.items():
+            budget, seed = folder.recipe["budget"], folder.recipe["seed"]
+            results._add_run(name, budget, seed, results.accuracies[name].get(1.0))
+        return results
+
+    def _add_run(self, name: str, budget: str, seed: int, accuracy: float | None) -> None:
+        if accuracy is not None:
+            self.runs.setdefault(budget, {}).setdefault(name, {})[seed] = accuracy
+
+    def count_runs(self, names: Iterable[str]) -> str:
+        """How many runs of one budget each of the networks has, in words."""
+        most = [max((len(r.get(n, ())) for r in self.runs.values()), default=0) for n in names]
+        least, most = min(most), max(most)
+        return f"{least} to {most}" if least < most else f"{most}"
+
+    def run_table(
+        self, table: PairwiseStatistics | PooledStatistics
+    ) -> dict[str, np.ndarray] | None:
+        """Accuracies of the table's networks: method -> (setting, run).
+
+        None unless all of them have several runs with the same seeds and budget.
+        """
+        names = networks_of(table)
+        for budget in sorted(self.runs, reverse=True):  # the paper's first
+            runs = self.runs[budget]
+            seeds = sorted(
+                set.intersection(*(set(runs.get(n, ())) for row in names.values() for n in row))
+            )
+            if len(seeds) >= SEVERAL:
+                return {
+                    method: np.array([[runs[name][seed] for seed in seeds] for name in row])
+                    for method, row in names.items()
+                }
+        return None
 
     @cached_property
     def accuracies(self) -> dict[str, dict[float, float]]:
@@ -45,14 +100,25 @@ class Results:
             if folder.metrics.matched_accuracy
         }
 
+    def curve(self, name: str) -> dict[float, float] | None:
+        """Accuracies of a network, or with matched sigmas if `name` ends so; None if not known."""
+        if name.endswith(MATCHED):
+            return self.matched.get(name.removesuffix(MATCHED))
+        return self.accuracies.get(name)
+
     @cached_property
-    def sigmas(self) -> dict[str, np.ndarray]:
-        """{network with learned scales: sigma of every layer}."""
+    def sigma_fits(self) -> dict[str, SigmaFit]:
+        """{network with learned scales: sigma of every layer, and the geometric fit}."""
         return {
-            name: learned_sigmas(zoo.load(folder.path))[0]
+            name: sigmas_and_fit(zoo.load(folder.path))
             for name, folder in self.folders.items()
             if folder.config.learned_sigmas
         }
+
+    @cached_property
+    def sigmas(self) -> dict[str, np.ndarray]:
+        """{network with learned scales: sigma of every layer}."""
+        return {name: fit.sigmas for name, fit in self.sigma_fits.items()}
 
     def histogram(self, name: str, group: str = "all") -> np.ndarray | None:
         """Share of the test images per size and scale channel; `group` all, correct or wrong."""
@@ -67,3 +133,13 @@ class Results:
                 part * np.array(shares or [0.0] * len(metrics.scale_histograms[key]["all"]))
             )
         return np.array(rows)
+
+
+def _evaluated(name: str, folder: Path) -> float | None:
+    """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
+    try:
+        results = read_results(RECIPES[name], folder)
+    except ValueError:
+        return None
+    at_one = results.get("1.000")
+    return None if at_one is None else 100 * at_one.correct / at_one.images

@@ -6,13 +6,16 @@ All methods over all settings (Tables 16 and 18): `pooled_hedges_g`, `friedman`,
 columns of a matrix are the methods and its rows the runs of all settings, one below the other; a
 row holds runs of the same number in the same setting, which count as paired.
 
-`pairwise_table` and `pooled_table` print both kinds as the paper does.
+`pairwise_table` and `pooled_table` print both kinds as the paper does, and
+`python -m training statistics` does it for the runs of this project or in a file.
 """
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -170,54 +173,87 @@ def anova(runs: ArrayLike) -> Anova:
 # === The paper's tables ===
 
 
-def pairwise_table(
-    runs: Mapping[str, ArrayLike],
-    *,
-    settings: Iterable[str],
-    pairs: Iterable[tuple[str, str]] | None = None,
-) -> str:
-    """Tables 15 and 17 in Markdown: per pair and setting Hedges' g and the p of both tests.
+Pair = tuple[str, str]
+Triple = tuple[float, float, float]  # g and both p
+
+
+def pairwise_statistics(
+    runs: Mapping[str, ArrayLike], *, pairs: Iterable[Pair] | None = None
+) -> dict[Pair, tuple[Triple, ...]]:
+    """Per pair of methods and per setting Hedges' g and the p of rank-sum test and t-test.
 
     Args:
         runs: accuracies per method, shape (settings, runs).
-        settings: what to call the settings.
         pairs: the methods to compare; all pairs unless told.
-
-    A comparison is bold where both p are below 0.05.
     """
-    settings = list(settings)
-    runs, pairs = _methods(runs, settings, pairs)
+    runs, pairs = _methods(runs, pairs)
+    return {
+        (a, b): tuple(
+            (hedges_g(x, y), rank_sum_p(x, y), t_test_p(x, y))
+            for x, y in zip(runs[a], runs[b], strict=True)
+        )
+        for a, b in pairs
+    }
+
+
+def pooled_statistics(
+    runs: Mapping[str, ArrayLike], *, pairs: Iterable[Pair] | None = None
+) -> dict[Pair, Triple]:
+    """Per pair of methods the pooled g and the p of both post hoc tests, Dunn-Sidak and Tukey.
+
+    All methods of `runs`, each of shape (settings, runs), take part in the ranks and the variance.
+    """
+    runs, pairs = _methods(runs, pairs)
+    names = list(runs)
+    matrix = np.stack([runs[name].ravel() for name in names], axis=1)
+    dunn_sidak, tukey = friedman(matrix).pairwise_p, anova(matrix).pairwise_p
+    places = {(a, b): (names.index(a), names.index(b)) for a, b in pairs}
+    return {
+        pair: (
+            pooled_hedges_g(matrix[:, i], matrix[:, j]),
+            float(dunn_sidak[i, j]),
+            float(tukey[i, j]),
+        )
+        for pair, (i, j) in places.items()
+    }
+
+
+def pairwise_table(
+    runs: Mapping[str, ArrayLike],
+    *,
+    settings: Sequence[str],
+    pairs: Iterable[Pair] | None = None,
+) -> str:
+    """`pairwise_statistics` of runs, printed as Tables 15 and 17."""
+    return format_pairwise(pairwise_statistics(runs, pairs=pairs), settings=settings)
+
+
+def pooled_table(runs: Mapping[str, ArrayLike], *, pairs: Iterable[Pair] | None = None) -> str:
+    """`pooled_statistics` of runs, printed as Tables 16 and 18."""
+    return format_pooled(pooled_statistics(runs, pairs=pairs))
+
+
+def format_pairwise(rows: Mapping[Pair, Sequence[Triple]], *, settings: Sequence[str]) -> str:
+    """Tables 15 and 17 in Markdown: bold where both p are below 0.05."""
     header = ["Compared kernels"]
     for setting in settings:
         header += [f"{setting}: Hedges", "Wilcoxon", "t-test"]
     table = [header]
-    for a, b in pairs:
-        row = [f"{a} vs. {b}"]
-        for x, y in zip(runs[a], runs[b], strict=True):
-            row += _cells(hedges_g(x, y), rank_sum_p(x, y), t_test_p(x, y))
-        table.append(row)
+    for pair, triples in rows.items():
+        if len(triples) != len(settings):
+            raise ValueError(
+                f"`settings` must name {len(triples)} settings. Received: {list(settings)}."
+            )
+        table.append(
+            [" vs. ".join(pair), *(cell for triple in triples for cell in _cells(*triple))]
+        )
     return _markdown(table)
 
 
-def pooled_table(
-    runs: Mapping[str, ArrayLike],
-    *,
-    pairs: Iterable[tuple[str, str]] | None = None,
-) -> str:
-    """Tables 16 and 18 in Markdown: per pair the pooled g and the p of both post hoc tests.
-
-    All methods of `runs`, each of shape (settings, runs), take part in the ranks and the variance.
-    """
-    runs, pairs = _methods(runs, None, pairs)
-    names = list(runs)
-    matrix = np.stack([runs[name].ravel() for name in names], axis=1)
-    dunn_sidak, tukey = friedman(matrix).pairwise_p, anova(matrix).pairwise_p
-    table = [["Compared kernels", "Hedges' g pooled", "Friedman Dunn-Šidák", "ANOVA Tukey"]]
-    for a, b in pairs:
-        i, j = names.index(a), names.index(b)
-        g = pooled_hedges_g(matrix[:, i], matrix[:, j])
-        table.append([f"{a} vs. {b}", *_cells(g, dunn_sidak[i, j], tukey[i, j])])
-    return _markdown(table)
+def format_pooled(rows: Mapping[Pair, Triple]) -> str:
+    """Tables 16 and 18 in Markdown: bold where both p are below 0.05."""
+    header = ["Compared kernels", "Hedges' g pooled", "Friedman Dunn-Šidák", "ANOVA Tukey"]
+    return _markdown([header, *([" vs. ".join(pair), *_cells(*row)] for pair, row in rows.items())])
 
 
 def _cells(g: float, *p: float) -> list[str]:
@@ -256,7 +292,7 @@ def _matrix(runs: ArrayLike) -> np.ndarray:
     return runs
 
 
-def _methods(runs, settings, pairs):
+def _methods(runs, pairs):
     runs = {name: np.asarray(values, dtype=float) for name, values in runs.items()}
     shapes = {values.shape for values in runs.values()}
     if len(runs) < 2 or len(shapes) != 1 or len(next(iter(shapes))) != 2:
@@ -264,11 +300,52 @@ def _methods(runs, settings, pairs):
             "`runs` must have two or more methods of one shape, (settings, runs). "
             f"Received: { {name: values.shape for name, values in runs.items()} }."
         )
-    count = next(iter(shapes))[0]
-    if settings is not None and len(settings) != count:
-        raise ValueError(f"`settings` must name {count} settings. Received: {settings}.")
     pairs = list(combinations(runs, 2)) if pairs is None else list(pairs)
     for name in (name for pair in pairs for name in pair):
         if name not in runs:
             raise ValueError(f"`pairs` must name methods of {list(runs)}. Received: {name!r}.")
     return runs, pairs
+
+
+# === Files ===
+
+COLUMNS = ("method", "setting", "run", "accuracy")
+
+
+def read_csv(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Accuracies per method, (setting, run), and the settings, from a file with `COLUMNS`.
+
+    Methods, settings and runs come in the order in which the file names them first. Every method
+    must have the same runs, two or more, in every setting.
+    """
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        if not set(COLUMNS) <= set(reader.fieldnames or ()):
+            raise ValueError(
+                f"{path} must begin with a line {','.join(COLUMNS)}. Received: {reader.fieldnames}."
+            )
+        cells = {}
+        for row in reader:
+            place = row["method"], row["setting"], row["run"]
+            if place in cells:
+                raise ValueError(f"{path}, line {reader.line_num}: {place} stands there twice.")
+            try:
+                cells[place] = float(row["accuracy"])
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: accuracy must be a number. "
+                    f"Received: {row['accuracy']!r}."
+                ) from None
+    methods, settings, runs = (list(dict.fromkeys(place[n] for place in cells)) for n in range(3))
+    if len(methods) < 2 or len(runs) < 2:
+        raise ValueError(
+            f"{path} must have two or more methods and runs. Received: {methods}, runs {runs}."
+        )
+    for m in methods:
+        for s in settings:
+            missing = [run for run in runs if (m, s, run) not in cells]
+            if missing:
+                raise ValueError(f"{path} has no run {', '.join(missing)} of {m!r} in {s!r}.")
+    return {m: np.array([[cells[m, s, r] for r in runs] for s in settings]) for m in methods}, (
+        settings
+    )

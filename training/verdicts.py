@@ -1,30 +1,30 @@
-"""Whether what was measured bears out what the paper says, by rules that are written down here.
-
-| what is compared                 | reproduced                         | partly            |
-|----------------------------------|------------------------------------|-------------------|
-| an accuracy the paper prints     | at most max(3 std, 0.5 ppt) below  | at most 2 ppt     |
-| a sigma the paper prints         | within max(3 std, 10 %)            | within 25 %       |
-| a claim                          | everything it says holds           | half of it holds  |
-
-"Generally", "mostly" and "often" ask for three quarters. "Alike" without a number is within 2 ppt.
-A claim about networks of which some are not trained is judged on the others, and is at best partly
-reproduced. What the zoo's files cannot settle is "not measured", with the reason.
-"""
+"""Whether what was measured bears out what the paper says, by the rules that `rules` prints."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from training.checks import CHECKS
-from training.claims import Claim, claim_values
+from training.checks import CHECKS, RULES
+from training.claims import ALIKE, WORDS, Claim, claim_values
 from training.paper import PaperValue
 from training.results import Results
 
-VERDICTS = ("reproduced", "partly", "not reproduced", "not yet trained", "not measured")
-ALIKE = 2.0  # ppt
+VERDICTS = (
+    "reproduced",
+    "holds so far",
+    "partly reproduced",
+    "not reproduced",
+    "not yet trained",
+    "not yet measured",
+)
+DEVIATIONS = 3  # standard deviations of the paper's runs
+SHORT, PARTLY_SHORT = 0.5, 2.0  # ppt below an accuracy that the paper prints
+OFF, PARTLY_OFF = 0.1, 0.25  # relative to a sigma that the paper prints
+PART = 0.5  # of what a claim says
+MOST = 2 / 3  # the paper's own Tables 5 to 8 then bear out its "generally" and "mostly"
 _SHOWN = 6  # checks in one line
 _LOOSE = ("generally", "mostly", "often")
 
@@ -33,6 +33,41 @@ class Judgement(NamedTuple):
     verdict: str  # of VERDICTS
     ours: str = ""  # what was measured, or why nothing was
     difference: float | None = None  # how far the worst value is outside what the claim says
+    extent: str = ""  # "2 of 3 networks trained", where not all are
+
+
+def rules() -> list[str]:
+    """The rules in Markdown, from the constants that are used."""
+    rows = [
+        ("what is compared", "reproduced", "partly reproduced"),
+        ("---", "---", "---"),
+        (
+            "an accuracy the paper prints",
+            f"at most {DEVIATIONS} standard deviations or {SHORT:g} ppt below",
+            f"at most {PARTLY_SHORT:g} ppt below",
+        ),
+        (
+            "a sigma the paper prints",
+            f"within {DEVIATIONS} standard deviations or {100 * OFF:g} %",
+            f"within {100 * PARTLY_OFF:g} %",
+        ),
+        (
+            f"a claim; one that says {', '.join(_LOOSE)}",
+            f"all of it holds; {100 * MOST:.0f} % of it",
+            f"{100 * PART:g} % of it holds",
+        ),
+    ]
+    return [
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+        "A claim of which some networks are not trained is judged on the others; if all of it "
+        "holds for them, it *holds so far*. *Not yet measured*: the networks are there, but not "
+        "the numbers, for the reason given.",
+        "",
+        "How the paper's words are read:",
+        "",
+        *(f"- *{word}*: {meaning}." for word, meaning in (WORDS | RULES).items()),
+    ]
 
 
 # === Numbers ===
@@ -41,34 +76,36 @@ class Judgement(NamedTuple):
 def judge_accuracy(ours: float, paper: PaperValue) -> str:
     """Verdict on an accuracy in %."""
     short = paper.mean - ours
-    if short <= max(3 * paper.std, 0.5):
+    if short <= max(DEVIATIONS * paper.std, SHORT):
         return "reproduced"
-    return "partly" if short <= 2.0 else "not reproduced"
+    return "partly reproduced" if short <= PARTLY_SHORT else "not reproduced"
 
 
 def judge_sigma(ours: float, paper: PaperValue) -> str:
     off = abs(ours - paper.mean)
-    if off <= max(3 * paper.std, 0.1 * paper.mean):
+    if off <= max(DEVIATIONS * paper.std, OFF * paper.mean):
         return "reproduced"
-    return "partly" if off <= 0.25 * paper.mean else "not reproduced"
+    return "partly reproduced" if off <= PARTLY_OFF * paper.mean else "not reproduced"
 
 
 def overall(verdicts: Iterable[str]) -> str:
     """The verdict on several together."""
-    verdicts = [verdict for verdict in verdicts if verdict != "not measured"]
-    if not verdicts:
-        return "not measured"
-    if len(set(verdicts)) == 1:
-        return verdicts[0]
-    good = any(verdict in ("reproduced", "partly") for verdict in verdicts)
-    return "partly" if good else "not reproduced"
+    seen = set(verdicts)
+    if len(seen) == 1:
+        return seen.pop()
+    judged = seen - {"not yet trained", "not yet measured"}
+    if not judged:
+        return "not yet trained"
+    if judged <= {"reproduced", "holds so far"}:
+        return "holds so far"
+    return "not reproduced" if judged == {"not reproduced"} else "partly reproduced"
 
 
 # === Claims ===
 
 
 def bounds(claim: Claim) -> tuple[float, float]:
-    """What the values of a claim with a measure must lie between."""
+    """The values of a claim with a measure must be above the first and not above the second."""
     if claim.low is None and claim.high is None:
         return (-math.inf if claim.measure == "drop" else -ALIKE), ALIKE
     return (
@@ -81,60 +118,78 @@ def judge(claim: Claim, results: Results) -> Judgement:
     """Verdict on a claim from what the zoo holds."""
     reason = next((why for words, why in NOT_MEASURED.items() if words in claim.text), None)
     if reason:
-        return Judgement("not measured", reason)
-    part, missing = _restrict(claim, results)
-    if not part.models:
+        return Judgement("not yet measured", reason)
+    here = _restrict(claim, lambda name: name in results.folders)
+    if not here.models:
         return Judgement("not yet trained")
+    way = next((way for words, way in CHECKS.items() if words in claim.text), None)
     if claim.measure:
-        return _judge_values(part, results, complete=not missing)
-    check = next(check for words, check in CHECKS.items() if words in claim.text)
-    checks = check(part, results)
-    if not checks:
-        return Judgement("not yet trained")
-    verdict = _verdict([c.holds for c in checks], claim, complete=not missing)
+        needed = {*claim.size_factors, *([1.0] if claim.measure == "drop" else [])}
+        part = _restrict(here, lambda name: needed <= results.accuracies[name].keys())
+        lacking = "not measured at all of these sizes"
+    else:
+        part = _restrict(here, lambda name: way.measured(name, results))
+        lacking = way.lacking.format(runs=results.count_runs(claim.models))
+    if not part.models:
+        return Judgement("not yet measured", lacking)
+    extent = _extent(claim, part, results)
+    if claim.measure:
+        return _judge_values(part, results, extent=extent)
+    checks = way.check(part, results)
+    if not checks:  # those that are there are not the ones to compare
+        untrained = extent.endswith("trained")
+        return Judgement("not yet trained") if untrained else Judgement("not yet measured", lacking)
+    verdict = _verdict([c.holds for c in checks], claim, complete=not extent)
     shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][:_SHOWN]
     text = [f"{'✓' if c.holds else '✗'} {c.text}" for c in shown]
     if len(checks) > _SHOWN:
         text.insert(0, f"{sum(c.holds for c in checks)} of {len(checks)} checks hold")
-    return Judgement(verdict, "; ".join(text))
+    return Judgement(verdict, "; ".join(text), extent=extent)
 
 
-def _judge_values(claim: Claim, results: Results, *, complete: bool) -> Judgement:
+def _judge_values(claim: Claim, results: Results, *, extent: str) -> Judgement:
     values = claim_values(claim, results.accuracies)
-    if values is None:  # a network of the zoo lacks a size
-        return Judgement("not yet trained")
     low, high = bounds(claim)
     outside = [min(v - low, 0.0) + max(v - high, 0.0) for v in values]
-    holds = [value == 0 for value in outside]
+    holds = [low < value <= high for value in values]
     sign, unit = ("", "%") if claim.measure == "accuracy" else ("+", "ppt")
     if len(values) <= 4:
         text = ", ".join(f"{v:{sign}.2f}" for v in values) + f" {unit}"
     else:
         text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
         text += f"; holds for {sum(holds)} of {len(holds)}"
-    return Judgement(_verdict(holds, claim, complete=complete), text, max(outside, key=abs))
+    verdict = _verdict(holds, claim, complete=not extent)
+    return Judgement(verdict, text, max(outside, key=abs), extent)
 
 
 def _verdict(holds: list[bool], claim: Claim, *, complete: bool) -> str:
     share = sum(holds) / len(holds)
-    needed = 0.75 if any(word in claim.text for word in _LOOSE) else 1.0
+    needed = MOST if any(word in claim.text for word in _LOOSE) else 1.0
     if share >= needed:
-        return "reproduced" if complete else "partly"
-    return "partly" if share >= 0.5 else "not reproduced"
+        return "reproduced" if complete else "holds so far"
+    return "partly reproduced" if share >= PART else "not reproduced"
 
 
-def _restrict(claim: Claim, results: Results) -> tuple[Claim, bool]:
-    """The claim about the networks that are there, and whether some are not."""
-    here = results.folders
-    if claim.rivals:
-        pairs = zip(claim.models, claim.rivals, strict=True)
-        pairs = [(a, b) for a, b in pairs if a in here and b in here]
-        part = dataclasses.replace(
-            claim, models=tuple(a for a, _ in pairs), rivals=tuple(b for _, b in pairs)
-        )
-    else:
-        part = dataclasses.replace(claim, models=tuple(n for n in claim.models if n in here))
-    return part, len(part.models) < len(claim.models)
+def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
+    """The claim about the networks that have something, pairs only where both have."""
+    if not claim.rivals:
+        return dataclasses.replace(claim, models=tuple(filter(has, claim.models)))
+    pairs = zip(claim.models, claim.rivals, strict=True)
+    pairs = [(a, b) for a, b in pairs if has(a) and has(b)]
+    return dataclasses.replace(
+        claim, models=tuple(a for a, _ in pairs), rivals=tuple(b for _, b in pairs)
+    )
+
+
+def _extent(claim: Claim, part: Claim, results: Results) -> str:
+    """How many of a claim's networks there are, where `part`, which is judged, lacks some."""
+    wanted, judged = ({*c.models, *c.rivals} for c in (claim, part))
+    if judged == wanted:
+        return ""
+    trained = sum(name in results.folders for name in wanted)
+    if trained < len(wanted):
+        return f"{trained} of {len(wanted)} networks trained"
+    return f"{len(judged)} of {len(wanted)} networks measured"
 
 
 # words of a claim -> why the zoo's files cannot settle it

@@ -1,0 +1,312 @@
+"""The checks behind claims about histograms, STIR, sigmas and significance."""
+
+import json
+
+import numpy as np
+import pytest
+from report_tools import (
+    claim_with,
+    curve,
+    five_runs,
+    folder,
+    histograms,
+    selected,
+    write,
+    write_learned,
+)
+
+from training.baselines import stir_baseline
+from training.checks import find_peaks, first_layer_spread, selection_trend
+from training.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
+from training.results import Results
+from training.verdicts import judge
+
+SINGLE = "fashion_single_2jet"
+
+
+# --- claims about histograms ---
+
+
+def test_trend_of_a_covariant_network():
+    sigmas = tuple(2 ** (n / 2) for n in range(-3, 4))
+    sizes = [2**-0.5, 1.0, 2**0.5]
+    shares = np.zeros((3, 7))
+    shares[[0, 1, 2], [2, 3, 4]] = 1
+    trend = selection_trend(shares, sizes=sizes, sigmas=sigmas)
+    assert trend == pytest.approx((1.0, 1.0, 0.0))
+    shares[:] = 0
+    shares[:, [2, 4]] = 0.5  # the size does not matter
+    assert selection_trend(shares, sizes=sizes, sigmas=sigmas) == pytest.approx((0, 0, 0.5))
+
+
+def test_scale_selection_claim():
+    claim = claim_with("The dominant scale channel is proportional", "6.1")
+    judgement = judge(claim, selected())
+    assert judgement.verdict == "reproduced" and judgement.ours.count("✓") == 3
+    assert "with max" in judgement.ours
+    judgement = judge(claim, selected(width_max=0.7))  # average is sharper
+    assert judgement.verdict == "partly reproduced" and judgement.ours.count("✗") == 1
+    assert judge(claim, selected(slope=0.1)).ours.count("✗") == 2
+    assert judge(claim, selected(slope=2.0)).ours.count("✗") == 2  # grows, but not in proportion
+
+
+def test_trend_is_that_of_the_dominant_channel_not_of_the_mean():
+    """Average pooling: everything contributes, so the mean hardly moves; the maximum does."""
+    sigmas = tuple(2 ** (n / 2) for n in range(-3, 4))
+    sizes = [2**-0.5, 1.0, 2**0.5]
+    shares = np.full((3, 7), 0.13)
+    shares[[0, 1, 2], [2, 3, 4]] = 0.22
+    trend = selection_trend(shares, sizes=sizes, sigmas=sigmas)
+    assert trend[:2] == pytest.approx((1.0, 1.0))
+    mean = shares @ np.log2(sigmas)
+    assert np.polyfit(np.log2(sizes), mean, 1)[0] < 0.1
+
+
+def test_peaks_stand_out_from_all_around_them():
+    shares = np.array(
+        [
+            [0.0, 5.0, 1.0, 0.0, 1.0],
+            [0.0, 1.0, 1.0, 0.0, 1.0],
+            [3.0, 3.1, 1.0, 0.0, 2.0],
+        ]
+    )
+    assert find_peaks(shares) == [(0, 1)]  # 3.1 is hardly more than 3.0, 2.0 is not strong
+    shares[2, 0] = 2.9
+    assert find_peaks(shares) == [(0, 1), (2, 1)]
+    assert find_peaks(np.zeros((3, 3))) == []
+
+
+def test_peaks_of_wrong_answers():
+    claim = claim_with("strong peaks at the finest scales", "6.1")
+    results = selected()
+    name = "fashion_avg_2jet"
+    histogram = results.folders[name].metrics.scale_histograms
+    judgement = judge(claim, results)
+    # more is wrong at size 1/2, and there the wrong answers of the example are at fine scales
+    assert "✓ `fashion_max_2jet`, wrong: peaks at (size 0.5, σ₀ 0.354)" in judgement.ours
+    for shares in histogram.values():
+        shares["wrong"] = [0.0] * 6 + [1.0]
+    assert "✗ `fashion_avg_2jet`, wrong: peaks at (size 0.5, σ₀ 2.83)" in judge(claim, results).ours
+    assert "✗ `fashion_avg_2jet`: a peak at the largest size" in judge(claim, results).ours
+    histogram["2.000"]["wrong"] = [0.0, 1.0] + [0.0] * 5
+    judgement = judge(claim, results)
+    assert "✓ `fashion_avg_2jet`: a peak at the largest size" in judgement.ours
+    assert judgement.verdict == "reproduced"
+
+
+def test_without_histograms_nothing_is_said_about_peaks():
+    results = Results({"fashion_max_2jet": folder("fashion_max_2jet", curve(0.8, 0.9, 0.8))})
+    for words in ("The dominant scale channel", "strong peaks"):
+        verdict, why, *_ = judge(claim_with(words, "6.1"), results)
+        assert verdict == "not yet measured" and "scale channels are not measured" in why
+
+
+def test_avoided_channels():
+    claim = claim_with("channels with sigma_0 of at most", "A.1")
+    name = "fashion_max_2jet_s0p50_transfer"
+    values = histograms(name, width=0.3, centre=-1.0)  # sigma_0 = 1/2 at the training size
+    first = judge(claim, Results({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
+    assert "✗ `fashion_max_2jet_s0p50_transfer`: finest channels" in first.ours
+    for shares in values.values():  # move everything away from the two finest channels
+        moved = [0.0, 0.0, *shares["all"][2:]]
+        shares["all"] = [value / sum(moved) for value in moved]
+    second = judge(claim, Results({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
+    assert "✓ `fashion_max_2jet_s0p50_transfer`: finest channels are chosen for 0 %" in second.ours
+    assert second.verdict == "holds so far" and second.extent == "1 of 6 networks trained"
+
+
+def test_histograms_are_shares_of_all_images():
+    results = selected()
+    name = "fashion_max_2jet"
+    accuracy = np.array(list(results.accuracies[name].values())) / 100
+    for group, total in (("all", 1), ("correct", accuracy), ("wrong", 1 - accuracy)):
+        np.testing.assert_allclose(results.histogram(name, group).sum(axis=1), total)
+    values = histograms(name, width=0.4)
+    values["1.000"]["wrong"] = []  # nothing was wrong
+    perfect = Results({name: folder(name, curve(0.87, 1.0, 0.92), values)})
+    np.testing.assert_array_equal(perfect.histogram(name, "wrong")[4], np.zeros(7))
+    assert Results({name: folder(name, curve(0.8, 0.9, 0.8))}).histogram(name) is None
+
+
+# --- STIR ---
+
+
+def test_stir_claims():
+    flat = {str(size): 0.97 for size in range(17, 65)}
+    steep = {str(size): 0.3 + size / 100 for size in range(17, 65)}
+    names = [f"stir_sign_{sizes}_drop" for sizes in ("small", "mid", "large")]
+    better = claim_with("curves are almost flat and better")
+    judgement = judge(better, Results({name: folder(name, flat) for name in names}))
+    assert judgement.verdict == "reproduced" and judgement.ours == "14 of 14 checks hold"
+    judgement = judge(better, Results({names[0]: folder(names[0], steep)}))
+    assert judgement.verdict == "not reproduced" and "✗ `stir_sign_small_drop`: range 47.0" in (
+        judgement.ours
+    )
+    dropout = claim_with("Scale-channel dropout raises the accuracy")
+    without = names[0].replace("drop", "nodrop")
+    pair = {names[0]: folder(names[0], flat), without: folder(without, steep)}
+    judgement = judge(dropout, Results(pair))
+    assert judgement.ours.count("✓") == 2 and judgement.verdict == "holds so far"
+    flatter = claim_with("The curves on traffic signs are flatter")
+    aerial = "stir_aerial_small_drop"
+    judgement = judge(flatter, Results({names[0]: pair[names[0]], aerial: folder(aerial, steep)}))
+    assert judgement == ("holds so far", "+47.00 ppt", 0.0, "2 of 6 networks trained")
+    same = Results({name: folder(name, flat) for name in (names[0], aerial)})
+    assert judge(flatter, same).verdict == "not reproduced"
+
+
+def test_stir_leads_and_gains_are_compared_by_size():
+    """Small objects and objects smaller than those trained on, by hand."""
+    name, without = "stir_sign_mid_drop", "stir_sign_mid_nodrop"
+    flat = {str(size): 0.90 for size in range(17, 65)}
+    low = {str(size): 0.80 if size < 33 else 0.88 for size in range(17, 65)}
+    dropout = claim_with("Scale-channel dropout raises the accuracy")
+    results = Results({name: folder(name, flat), without: folder(without, low)})
+    assert "✓ `stir_sign_mid_drop`: +10.0 ppt for smaller objects, +2.0 for the others" in (
+        judge(dropout, results).ours
+    )
+    high = {str(size): 0.89 if size < 33 else 0.80 for size in range(17, 65)}
+    results.folders[without] = folder(without, high)
+    other_way = judge(dropout, Results(results.folders)).ours
+    assert "✗ `stir_sign_mid_drop`: +1.0 ppt for smaller objects, +10.0 for the others" in other_way
+    better = claim_with("curves are almost flat and better")
+    known = [
+        stir_baseline(rival, dataset="stir_sign", train_sizes="mid").mean
+        for rival in ("SESN", "DISCO", "PixelPool")
+    ]
+    theirs = np.mean(known, axis=0)  # at 17…64
+    ahead = {str(17 + n): (v + (3.0 if n < 16 else 1.0)) / 100 for n, v in enumerate(theirs)}
+    ours = judge(better, Results({name: folder(name, ahead)})).ours
+    assert "✓ `stir_sign_mid_drop`: ahead by 3.0 ppt for small objects, 1.0 above" in ours
+    alone = judge(dropout, Results({name: folder(name, flat)}))
+    assert alone == ("not yet trained", "", None, "")
+
+
+# --- learned scales, with weights on disk ---
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Results:
+    return write_learned(tmp_path_factory.mktemp("zoo"))
+
+
+def test_sigmas_are_read_from_the_weights(learned):
+    name = "cifar32_learned_sampled_bn_lr1e-3"
+    np.testing.assert_allclose(
+        learned.sigmas[name], [0.302, 0.85, 1.445, 2.4565, 4.17605, 2.0], rtol=1e-6
+    )
+    assert set(learned.sigmas) == set(learned.folders)
+
+
+def test_claims_about_learned_sigmas(learned):
+    assert judge(claim_with("Learned sigmas grow"), learned).verdict == "reproduced"
+    assert judge(claim_with("sigma does not drop"), learned).verdict == "reproduced"
+    assert judge(claim_with("The first layer learns"), learned).verdict == "reproduced"
+    assert judge(claim_with("The spread of the kernels"), learned).verdict in (
+        "reproduced",
+        "partly reproduced",
+    )
+    coarse = Results(learned.folders)
+    object.__setattr__(coarse, "sigmas", {n: 4 * sigma for n, sigma in learned.sigmas.items()})
+    ours = judge(claim_with("The first layer learns"), coarse).ours  # the order is the same
+    assert ours.startswith("26 of 40 checks hold") and "< 1;" in ours
+    broken = Results(learned.folders)
+    swapped = {name: sigma[::-1] for name, sigma in learned.sigmas.items()}
+    object.__setattr__(broken, "sigmas", swapped)  # the wrong way round
+    assert judge(claim_with("Learned sigmas grow"), broken).verdict == "not reproduced"
+    assert judge(claim_with("sigma does not drop"), broken).verdict == "not reproduced"
+    wide = {name: sigma * (1 + ("sampled" in name)) for name, sigma in learned.sigmas.items()}
+    object.__setattr__(broken, "sigmas", wide)
+    assert judge(claim_with("The spread of the kernels"), broken).verdict == "partly reproduced"
+
+
+@pytest.mark.parametrize("name", list(SPREAD)[::7])
+def test_spread_of_the_first_layer_is_that_of_tables_13_and_14(name):
+    first, second = first_layer_spread(name, LEARNED_SIGMA_1[name].mean)
+    assert (first, second) == pytest.approx((SPREAD[name].first, SPREAD[name].second), abs=0.003)
+
+
+# --- significance ---
+
+
+def test_significance_needs_several_runs():
+    claim = claim_with("no general significant difference")
+    one = Results({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
+    for results, count in ((one, "0"), (five_runs(ACCURACY), "2 to 5")):
+        for name in ("cifar32_discrete_s0p50", "cifar32_discrete_s1p00"):
+            for seed in (2, 3, 4):
+                results.runs.get("paper", {}).get(name, {}).pop(seed, None)
+        verdict, why, *_ = judge(claim, results)
+        assert verdict == "not yet measured"
+        assert (
+            why == f"needs several runs per setting, at least 3; there are {count} of each network"
+        )
+    results = five_runs(ACCURACY)
+    del results.folders["cifar32_discrete_s0p50"]
+    del results.runs["paper"]["cifar32_discrete_s0p50"]
+    assert judge(claim, results).verdict == "not yet trained"
+    assert judge(claim, Results({})).verdict == "not yet trained"
+
+
+def test_runs_are_compared_with_runs_of_the_same_seed_and_budget():
+    results = five_runs(ACCURACY)
+    runs = results.runs["paper"]
+    del runs["cifar32_discrete_s0p50"][2]
+    table = results.run_table(POOLED_FIXED)
+    assert list(table) == ["discrete", "sampled_derivative", "sampled", "normalised"]
+    expected = [
+        [runs[f"cifar32_sampled_{tag}"][seed] for seed in (0, 1, 3, 4)]
+        for tag in POOLED_FIXED.settings
+    ]
+    np.testing.assert_array_equal(table["sampled"], expected)
+    results.runs["cpu"] = {"cifar32_discrete_s0p50": runs.pop("cifar32_discrete_s0p50")}
+    assert results.run_table(POOLED_FIXED) is None  # one network has another budget
+
+
+def test_runs_are_read_from_zoo_and_runs(tmp_path):
+    name = "fashion28_discrete_s1p00"
+    write(tmp_path / "zoo", name, {"1.000": 0.92})  # seed 0
+    size = {"images": 100, "histograms": {}, "confusion": [], "calibration_error": 0, "seconds": 1}
+    for folder_name, correct in (
+        (f"{name}-seed0", 91),
+        (f"{name}-seed7", 93),
+        (f"{name}@x-seed8", 9),
+    ):
+        path = tmp_path / "runs" / folder_name
+        path.mkdir(parents=True)
+        (path / "run.json").write_text(json.dumps({"budget": "cpu"}))
+        (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
+    (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
+    results = Results.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
+    assert results.runs == {"cpu": {name: {0: pytest.approx(92.0), 7: pytest.approx(93.0)}}}
+    assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
+
+
+def test_matched_sigmas():
+    quite_well = claim_with("multiplied by the size factor")
+    peak = curve(0.4, 0.92, 0.3)
+    verdict, why, *_ = judge(quite_well, Results({SINGLE: folder(SINGLE, peak)}))
+    assert (verdict, why) == ("not yet measured", "matched sigmas are not measured")
+
+    def verdict(matched):
+        return judge(quite_well, Results({SINGLE: folder(SINGLE, peak, matched=matched)}))
+
+    assert verdict(curve(0.85, 0.92, 0.91)).verdict == "holds so far"
+    assert "✓ `fashion_single_2jet`: loses 7.0 ppt at most" in verdict(curve(0.85, 0.92, 0.91)).ours
+    assert "✗ `fashion_single_2jet`: loses 22.0" in verdict(curve(0.7, 0.92, 0.91)).ours
+    assert verdict(curve(0.3, 0.92, 0.3)).verdict == "not reproduced"
+
+
+def test_transferred_networks_against_matched_sigmas():
+    slightly_worse = claim_with("The transferred networks generalise slightly worse")
+    name = "fashion_max_2jet_transfer"
+    single = folder(SINGLE, curve(0.4, 0.92, 0.3), matched=curve(0.85, 0.92, 0.91))
+
+    def ours(transferred):
+        return judge(
+            slightly_worse, Results({SINGLE: single, name: folder(name, transferred)})
+        ).ours
+
+    assert ours(curve(0.80, 0.90, 0.90)).startswith(f"✓ `{name}`: mean -")
+    assert ours(curve(0.90, 0.95, 0.95)).startswith(f"✗ `{name}`: mean +")
+    assert ours(curve(0.60, 0.90, 0.60)).startswith(f"✗ `{name}`: mean -")  # not slightly
