@@ -2,12 +2,14 @@
 
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,11 @@ from training_helpers import start, write_data_folder
 from gdn_keras.weights import read_weights
 from training import state, sweep
 from training.logs import BOARD, read_log
+from training.stopping import STOPPED
 
 ROOT = Path(__file__).parent.parent
 STEPS = ["--set", "epochs=0.25"]  # five steps
+LIMIT = 600  # seconds after which something is wrong
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def single(data, tmp_path_factory):
     """A folder of runs with a finished tiny_single, from which tiny_avg starts."""
     runs = tmp_path_factory.mktemp("single")
     process = start(options(data, runs, "tiny_single"), output=runs / "output")
-    process.join(120)
+    process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()
     return runs
 
@@ -62,7 +66,7 @@ def assert_same(one, other, *, atol):
 def one_device(data, single, tmp_path_factory):
     runs = shutil.copytree(single, tmp_path_factory.mktemp("one") / "runs")
     process = start(options(data, runs, "tiny_avg", *STEPS), output=runs / "output")
-    process.join(120)
+    process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()
     return weights(runs)
 
@@ -79,7 +83,7 @@ def test_two_devices_of_tensorflow_are_one(data, single, one_device, tmp_path):
     runs = shutil.copytree(single, tmp_path / "runs")
     argv = options(data, runs, "tiny_avg", *STEPS, "--devices", "2")
     process = start(argv, output=tmp_path / "output", before=tell_the_devices)
-    process.join(120)
+    process.join(LIMIT)
     text = (tmp_path / "output").read_text()
     assert process.exitcode == 0, text
     assert re.search(r"MirroredStrategy with devices \(.*CPU:0', .*CPU:1'\)", text)
@@ -102,7 +106,7 @@ def start_with_jax(argv, **variables):
 def test_two_devices_of_jax_are_one(data, single, one_device, tmp_path):
     runs = shutil.copytree(single, tmp_path / "runs")
     process = start_with_jax(options(data, runs, "tiny_avg", *STEPS, "--devices", "2"))
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, output
     assert_same(weights(runs), one_device, atol=1e-4)
 
@@ -124,7 +128,7 @@ def test_two_hosts_of_jax_are_one(data, single, one_device, tmp_path):
         for number in range(2)
     ]
     for process in processes:
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, output
     assert_same(weights(runs), one_device, atol=1e-4)
 
@@ -145,6 +149,33 @@ def training_processes(runs):
     return found
 
 
+def start_sweep(data, runs, *words, variables=None, **how):
+    """`sweep` as a process of its own."""
+    places = options(data, runs, "")[2:]
+    return subprocess.Popen(
+        [sys.executable, "-m", "training", "sweep", *words, *places],
+        cwd=ROOT,
+        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"} | (variables or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **how,
+    )
+
+
+def wait_for(condition, driver):
+    latest = time.time() + LIMIT
+    while not condition():
+        assert driver.poll() is None, driver.communicate()
+        assert time.time() < latest
+        time.sleep(0.05)
+
+
+def outcomes(output):
+    """{recipe: outcome} of what a sweep has printed."""
+    return dict(line.split(maxsplit=1) for line in output.splitlines() if "tiny" in line)
+
+
 def parent(process):
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.partition("PPid:")[2].split()[0])
@@ -159,38 +190,27 @@ def starts(runs, name):
 def test_a_sweep_on_ray_survives_kills(data, tmp_path):
     """Of two recipes at the same time, one loses its process and the other its Ray worker."""
     names = [f"tiny_{pooling}@epochs15" for pooling in ("avg", "max")]
-    command = ["sweep", "tiny_[am]*", "--engine", "ray", "--workers", "2"]
-    command += options(data, tmp_path, "")[2:] + ["--set", "epochs=15"]
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "training", *command],
-        cwd=ROOT,
-        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ("tiny_[am]*", "--engine", "ray", "--workers", "2", "--set", "epochs=15")
+    driver = start_sweep(data, tmp_path, *words)
+    victims = {}
+
+    def all_are_killed():
+        for name in set(names) - set(victims):
+            # in the second stage, when the state of the first is saved
+            rows = read_log(tmp_path / f"{name}-seed0")
+            process = training_processes(tmp_path).get(name.partition("@")[0])
+            if process and rows and rows[-1]["stage"] == "1":
+                victims[name] = process if name == names[0] else parent(process)
+                os.kill(victims[name], signal.SIGKILL)
+        return len(victims) == 2
+
     try:
-        victims = {}
-        end = time.time() + 240
-        while len(victims) < 2:
-            assert driver.poll() is None, driver.communicate()
-            assert time.time() < end
-            for name in set(names) - set(victims):
-                # in the second stage, when the state of the first is saved
-                rows = read_log(tmp_path / f"{name}-seed0")
-                process = training_processes(tmp_path).get(name.partition("@")[0])
-                if process and rows and rows[-1]["stage"] == "1":
-                    victims[name] = process if name == names[0] else parent(process)
-                    os.kill(victims[name], signal.SIGKILL)
-            time.sleep(0.05)
-        output, errors = driver.communicate(timeout=300)
+        wait_for(all_are_killed, driver)
+        output, errors = driver.communicate(timeout=LIMIT)
     finally:
         driver.kill()
     assert driver.returncode == 0, errors
-    assert {line.split()[0]: line.split()[1] for line in output.splitlines() if "tiny" in line} == {
-        "tiny_avg": "finished",
-        "tiny_max": "finished",
-    }
+    assert outcomes(output) == {"tiny_avg": "finished", "tiny_max": "finished"}
     for name in names:
         assert (tmp_path / f"{name}-seed0" / state.RECORD).exists()
     # two stages, and the second one resumed; never the first one again. A training process whose
@@ -200,25 +220,130 @@ def test_a_sweep_on_ray_survives_kills(data, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("engine, how", [("local", "Ctrl-C"), ("local", "kill"), ("ray", "Ctrl-C")])
+def test_a_stopped_sweep_saves_and_leaves_nothing_behind(data, tmp_path, engine, how):
+    """One recipe is training, the other one waits for its turn."""
+    words = ("tiny_[am]*", "--engine", engine, "--workers", "1", "--set", "epochs=200")
+    driver = start_sweep(data, tmp_path, *words, start_new_session=True)
+    begun, waiting = (tmp_path / f"tiny_{name}@epochs200-seed0" for name in ("avg", "max"))
+    try:
+        wait_for(lambda: read_log(begun), driver)
+        if how == "Ctrl-C":  # which a terminal sends to the whole group
+            os.killpg(driver.pid, signal.SIGINT)
+        else:
+            os.kill(driver.pid, signal.SIGTERM)
+        output, errors = driver.communicate(timeout=LIMIT)
+    finally:
+        driver.kill()
+    assert driver.returncode == STOPPED, errors
+    assert outcomes(output) == {"tiny_avg": "stopped", "tiny_max": "stopped"}
+    assert "Stopped; the same command goes on." in output
+    assert training_processes(tmp_path) == {}
+    saved, _ = state.load(begun)
+    # all steps, not only those that had been saved before: that was none
+    last = read_log(begun)[-1]
+    assert (saved["stage"], saved["step"]) == (int(last["stage"]), int(last["step"]))
+    assert starts(tmp_path, begun.name.removesuffix("-seed0")) == saved["stage"] + 1
+    assert not waiting.exists()
+
+
+@pytest.mark.heavy
+def test_a_sweep_on_a_cluster_takes_gpus_and_as_many_workers_as_it_may(data, tmp_path):
+    """A cluster of this machine, which is told that it has two GPUs."""
+    ray = Path(sys.executable).parent / "ray"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
+    size = ["--num-cpus=2", "--num-gpus=2", "--include-dashboard=false"]
+    head = subprocess.Popen(
+        [ray, "start", "--head", "--block", f"--port={port}", *size],
+        env=os.environ | own | {"RAY_USAGE_STATS_ENABLED": "0"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        words = ("tiny_[am]*", "--engine", "ray", "--cluster", f"127.0.0.1:{port}")
+        short = ("--set", "epochs=0.05", "--set", "limit=320")
+        driver = start_sweep(data, tmp_path, *words, "--workers", "1", *short, variables=own)
+        seen = []
+        while driver.poll() is None:
+            seen.append(training_processes(tmp_path))
+            for process in seen[-1].values():
+                assert re.search(r"\0CUDA_VISIBLE_DEVICES=[01]\0", environment(process))
+            time.sleep(0.1)
+        output, errors = driver.communicate()
+    finally:
+        head.terminate()
+        head.wait()
+    assert driver.returncode == 0, errors
+    assert outcomes(output) == {"tiny_avg": "finished", "tiny_max": "finished"}
+    assert max(map(len, seen)) == 1
+    assert {name for running in seen for name in running} == {"tiny_avg", "tiny_max"}
+
+
+def environment(process):
+    try:
+        return Path(f"/proc/{process}/environ").read_text()
+    except OSError:  # it has ended
+        return "\0CUDA_VISIBLE_DEVICES=0\0"
+
+
+@pytest.mark.heavy
 def test_a_local_sweep_reports_every_outcome(data, single, tmp_path, capsys):
     from training.__main__ import main
 
     runs = shutil.copytree(single, tmp_path / "runs")
     words = options(data, runs, "")[2:]
     assert main(["sweep", "tiny_s*", "--set", "epochs=0.1", *words]) == 0
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert sorted(printed) == [["tiny_single", "finished"], ["tiny_stir", "finished"]]
+    assert outcomes(capsys.readouterr().out) == {"tiny_single": "finished", "tiny_stir": "finished"}
+
+
+def task(tmp_path, end, *, first="pass"):
+    """A task that counts how often it is started, between two lines of Python."""
+    counter = tmp_path / "counter"
+    count = f"open({str(counter)!r}, 'a').write('x')"
+    code = f"import os, signal, sys, time; {first}; {count}; {end}"
+    return sweep.Task("tiny_avg", [sys.executable, "-c", code], tmp_path), counter
 
 
 def test_a_refused_recipe_is_not_tried_again(tmp_path):
-    counter = tmp_path / "counter"
-    code = f"open({str(counter)!r}, 'a').write('x'); import sys; sys.exit('error: no')"
-    assert sweep.run_until_done([sys.executable, "-c", code]) == "error: no"
+    refused, counter = task(tmp_path, "sys.exit('error: no')")
+    assert sweep.run_until_done(refused) == "error: no"
     assert counter.read_text() == "x"
 
 
 def test_a_killed_recipe_is_tried_a_few_times(tmp_path):
-    counter = tmp_path / "counter"
-    code = f"open({str(counter)!r}, 'a').write('x'); import os; os.kill(os.getpid(), 9)"
-    assert sweep.run_until_done([sys.executable, "-c", code]) == "exit code -9"
+    killed, counter = task(tmp_path, "os.kill(os.getpid(), 9)")
+    assert sweep.run_until_done(killed) == "exit code -9"
     assert counter.read_text() == "x" * sweep.ATTEMPTS
+
+
+def test_what_another_process_holds_is_waited_for(tmp_path, capsys):
+    """By looking at the lock: nothing is started before it is free."""
+    free, counter = task(tmp_path, "pass")
+    with ThreadPoolExecutor() as pool:
+        with state.lock(tmp_path):
+            outcome = pool.submit(sweep.run_until_done, free)
+            time.sleep(3 * sweep.LOOK_SECONDS)
+            assert not counter.exists()
+        assert outcome.result(LIMIT) == "finished"
+    assert counter.read_text() == "x"
+    assert capsys.readouterr().err == (
+        f"tiny_avg: another process is working on {tmp_path}; waiting for it.\n"
+    )
+
+
+def test_the_second_request_to_stop_kills(tmp_path):
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    stubborn, counter = task(tmp_path, "time.sleep(600)", first=deaf)
+    asked = lambda: 2 * counter.exists()  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep, "LOOK_SECONDS", 0.1)
+        assert sweep.run_until_done(stubborn, asked) == "exit code -9"
+    assert counter.read_text() == "x"
+
+
+def test_workers_of_ray_do_not_load_keras():
+    code = "import sys, training.sweep; sys.exit('keras' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
