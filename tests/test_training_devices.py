@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -255,38 +256,42 @@ def test_a_sweep_on_a_cluster_takes_gpus_and_as_many_workers_as_it_may(data, tmp
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
-    size = ["--num-cpus=2", "--num-gpus=2", "--include-dashboard=false"]
+    short = tempfile.mkdtemp()  # sockets in it must have short names
+    size = ["--num-cpus=2", "--num-gpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
     head = subprocess.Popen(
         [ray, "start", "--head", "--block", f"--port={port}", *size],
         env=os.environ | own | {"RAY_USAGE_STATS_ENABLED": "0"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    seen, gpus = [], set()
     try:
         words = ("tiny_[am]*", "--engine", "ray", "--cluster", f"127.0.0.1:{port}")
-        short = ("--set", "epochs=0.05", "--set", "limit=320")
-        driver = start_sweep(data, tmp_path, *words, "--workers", "1", *short, variables=own)
-        seen = []
+        words += ("--workers", "1", "--set", "epochs=0.05", "--set", "limit=320")
+        driver = start_sweep(data, tmp_path, *words, variables=own)
         while driver.poll() is None:
             seen.append(training_processes(tmp_path))
-            for process in seen[-1].values():
-                assert re.search(r"\0CUDA_VISIBLE_DEVICES=[01]\0", environment(process))
+            gpus |= set(map(visible_gpus, seen[-1].values()))
             time.sleep(0.1)
         output, errors = driver.communicate()
     finally:
         head.terminate()
         head.wait()
+        shutil.rmtree(short, ignore_errors=True)
     assert driver.returncode == 0, errors
     assert outcomes(output) == {"tiny_avg": "finished", "tiny_max": "finished"}
     assert max(map(len, seen)) == 1
     assert {name for running in seen for name in running} == {"tiny_avg", "tiny_max"}
+    assert gpus - {"ended"} and gpus <= {"0", "1", "ended"}
 
 
-def environment(process):
+def visible_gpus(process):
     try:
-        return Path(f"/proc/{process}/environ").read_text()
-    except OSError:  # it has ended
-        return "\0CUDA_VISIBLE_DEVICES=0\0"
+        text = Path(f"/proc/{process}/environ").read_text()
+    except OSError:
+        text = ""
+    variables = dict(variable.partition("=")[::2] for variable in text.split("\0"))
+    return variables.get("CUDA_VISIBLE_DEVICES", "all") if text else "ended"
 
 
 @pytest.mark.heavy

@@ -31,7 +31,7 @@ EXAMPLES = {
     "publish": ("python -m training publish fashion_avg_2jet",),
     "sweep": (
         "python -m training sweep fashion28 --workers 2",
-        "python -m training sweep 'stir_*' --engine ray --cluster auto",
+        "python -m training sweep 'stir_*' --engine ray --cluster auto --runs /shared/runs",
     ),
     "report": ("python -m training report",),
     "results": ("python -m training results", "python -m training results --check"),
@@ -113,7 +113,7 @@ def make_parser() -> argparse.ArgumentParser:
     sweep.add_argument("group", help="a group, or a pattern of names")
     sweep.add_argument("--engine", choices=("local", "ray"), default="local")
     sweep.add_argument("--workers", type=int, default=2, help="recipes at the same time")
-    sweep.add_argument("--cluster", default=None, help="address of a Ray cluster, else one here")
+    sweep.add_argument("--cluster", default=None, help="of a Ray cluster; default: a new one here")
     _training_options(sweep)
     _trial_options(sweep)
 

@@ -120,7 +120,7 @@ def measure_statistics(
     momentum = {norm: norm.momentum for norm in norms}
     sums = [0.0] * len(statistics)
     steps = max(1, min(images, len(data)) // stage.batch_size)
-    source = iter(batches(data, stage, seed=seed, step=0))
+    source = batches(data, stage, seed=seed, step=0).as_numpy_iterator()
     for norm in norms:
         norm.momentum = 0.0  # what a batch has, and nothing of the past
     network = _AsInTraining(model)

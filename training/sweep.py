@@ -58,7 +58,7 @@ def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
     where = (
         {"address": arguments.cluster}
         if arguments.cluster
-        else {"num_cpus": arguments.workers, "include_dashboard": False}
+        else {"address": "local", "num_cpus": arguments.workers, "include_dashboard": False}
     )
     ray.init(
         **where,
