@@ -112,26 +112,48 @@ def test_two_devices_of_jax_are_one(data, single, one_device, tmp_path):
     assert_same(weights(runs), one_device, atol=1e-4)
 
 
-@pytest.mark.heavy
-def test_two_hosts_of_jax_are_one(data, single, one_device, tmp_path):
-    """Two processes that know each other by an address; only the first one writes."""
-    runs = shutil.copytree(single, tmp_path / "runs")
+def start_two_hosts(data, runs, *words):
+    """Two processes that know each other by an address."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    processes = [
+    return [
         start_with_jax(
-            options(data, runs, "tiny_avg", *STEPS, "--devices", "2"),
+            options(data, runs, "tiny_avg", *words, "--devices", "2"),
             KERAS_DISTRIBUTION_JOB_ADDRESSES=address,
             KERAS_DISTRIBUTION_NUM_PROCESSES="2",
             KERAS_DISTRIBUTION_PROCESS_ID=str(number),
         )
         for number in range(2)
     ]
-    for process in processes:
+
+
+@pytest.mark.heavy
+def test_two_hosts_of_jax_are_one(data, single, one_device, tmp_path):
+    """Only the first one writes."""
+    runs = shutil.copytree(single, tmp_path / "runs")
+    for process in start_two_hosts(data, runs, *STEPS):
         output, _ = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, output
     assert_same(weights(runs), one_device, atol=1e-4)
+
+
+@pytest.mark.heavy
+def test_a_signal_to_one_host_stops_both(data, single, tmp_path):
+    runs = shutil.copytree(single, tmp_path / "runs")
+    folder = runs / "tiny_avg@epochs200-seed0"
+    hosts = start_two_hosts(data, runs, "--set", "epochs=200")
+    try:
+        wait_for(lambda: read_log(folder), hosts[0])
+        hosts[1].send_signal(signal.SIGTERM)
+        for process in hosts:
+            output, _ = process.communicate(timeout=LIMIT)
+            assert process.returncode == STOPPED, output
+    finally:
+        for process in hosts:
+            process.kill()
+    saved, _ = state.load(folder)
+    assert saved["step"] == int(read_log(folder)[-1]["step"]) > 0
 
 
 # === sweep ===

@@ -94,6 +94,7 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
             writes=main,
             ancestors=tuple(ancestors(plan.warm_start, arguments)),
         )
+        stop = devices.stop_together(stop)
         return train(job, saved=saved, relative=relative, stop=stop)
 
 

@@ -6,13 +6,17 @@ device.
 
 Devices of several hosts need the JAX backend: start the same command on every host, with Keras'
 variables KERAS_DISTRIBUTION_JOB_ADDRESSES, …_NUM_PROCESSES and …_PROCESS_ID, and the folder of the
-runs on a disk that all of them see. Process 0 writes; the others only compute.
+runs on a disk that all of them see. Process 0 writes; the others only compute. A stop of one is a
+stop of all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import signal
+from collections.abc import Callable
 
 import keras
 
@@ -58,6 +62,31 @@ def is_main() -> bool:
     import jax
 
     return jax.process_index() == 0
+
+
+def stop_together(stop: Callable[[], bool]) -> Callable[[], bool]:
+    """`stop`, or with several hosts one that says yes to all of them at the same step.
+
+    JAX finds that step after a SIGTERM to any of them, and takes SIGTERM for that. Every host
+    must ask once per step.
+    """
+    if keras.backend.backend() != "jax":
+        return stop
+    import jax
+    from jax.experimental.multihost_utils import reached_preemption_sync_point
+
+    if not jax.distributed.is_initialized():
+        return stop
+
+    steps, told = itertools.count(), []
+
+    def together() -> bool:
+        if stop() and not told:  # Ctrl-C, or the time is up
+            told.append(True)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return reached_preemption_sync_point(next(steps))
+
+    return together
 
 
 def shared_batches(devices: int):

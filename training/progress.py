@@ -140,20 +140,16 @@ class Progress(keras.callbacks.Callback):
 
 
 class Follower(keras.callbacks.Callback):
-    """Instead of `Progress` on all hosts but the first: counts, and leaves the rest to it.
+    """Instead of `Progress` on all hosts but the first: counts, and leaves the rest to it."""
 
-    It does not stop either: if it did so a step before the first host, that one would wait for
-    ever and not save.
-    """
-
-    stopped = False
-
-    def __init__(self, run: Run, stage: Stage, info: dict, **_):
+    def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
         super().__init__()
-        self.info = info
+        self.info, self.stop, self.stopped = info, stop, False
 
-    def on_epoch_end(self, epoch, logs=None):
-        self.info["step"] += self.params["steps"]
+    def on_train_batch_begin(self, batch, logs=None):
+        self.info["step"] += 1
+        if self.stop():  # after this step
+            self.stopped = self.model.stop_training = True
 
     def save(self, **_):
         pass
