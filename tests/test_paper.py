@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from gdn_keras.scale_space.kernels import derivative_kernel
-from training.claims import CLAIMS, SIZE_FACTORS, SMALLER, Claim, claim_values
+from training.claims import CLAIMS, OBJECT_SIZES, SIZE_FACTORS, SMALLER, Claim, claim_values
 from training.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -79,12 +79,12 @@ def test_claims_are_well_formed():
     for claim in CLAIMS:
         assert set(claim.models + claim.rivals) <= set(RECIPES), claim.text
         assert claim.models
-        assert claim.measure in (None, "accuracy", "drop", "gain", "flatter")
-        compares = claim.measure in ("gain", "flatter")
+        assert claim.measure in (None, "accuracy", "drop", "gain", "mean", "flatter")
+        compares = claim.measure in ("gain", "mean", "flatter")
         assert len(claim.rivals) == (len(claim.models) if compares else 0)
         assert not compares or all(a != b for a, b in zip(claim.models, claim.rivals, strict=True))
         assert (claim.measure is None) == (claim.size_factors == ())
-        sizes = range(17, 65) if claim.models[0].startswith("stir_") else SIZE_FACTORS
+        sizes = OBJECT_SIZES if claim.models[0].startswith("stir_") else SIZE_FACTORS
         assert set(claim.size_factors) <= set(sizes)
         assert claim.measure or (claim.low is None and claim.high is None)
         if claim.low is not None and claim.high is not None:
