@@ -3,41 +3,21 @@
 import json
 import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from training_helpers import start, write_data_folder
+from training_helpers import Place, start, write_data_folder
 
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
 from training import commands, runs, stages, state, trainer
-from training.__main__ import EXAMPLES, main, make_parser
+from training.__main__ import make_parser
 from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
 
 SIZES = [f"{factor:.3f}" for factor in SIZE_FACTORS]
-
-
-class Place:
-    """Folders for data, runs and zoo, and the commands with the options for them."""
-
-    def __init__(self, data, base):
-        self.data, self.runs, self.zoo = data, base / "runs", base / "zoo"
-
-    def __call__(self, *words, data=None):
-        where = ["--data", str(data or self.data), "--runs", str(self.runs)]
-        return main([*words, *where, "--zoo", str(self.zoo)])
-
-    def folder(self, name):
-        return self.runs / f"{name}-seed0"
-
-    def record(self, name):
-        return json.loads((self.folder(name) / state.RECORD).read_text())
 
 
 @pytest.fixture(scope="session")
@@ -307,15 +287,6 @@ def test_what_is_not_finished_cannot_be_measured_or_published(place, capsys):
         )
 
 
-def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
-    trial = ["tiny_avg", "--holdout", "--set", "channel_sigmas=[1, 2]", "--then", "epochs=1"]
-    assert place("evaluate", *trial, "--seed", "2") == 1
-    advice = re.search(r"`(python -m training run .*)` makes it", capsys.readouterr().err)[1]
-    assert shlex.split(advice)[3:] == ["run", *trial, "--seed", "2"]
-    assert place("run", "tiny_avg_transfer", "--holdout") == 1
-    assert "`python -m training run tiny_single --holdout` makes it" in capsys.readouterr().err
-
-
 @pytest.mark.heavy
 def test_stir_has_all_sizes(place):
     assert place("run", "tiny_stir", "--precision", "float32") == 0
@@ -376,24 +347,6 @@ def test_a_trial_may_go_on_with_other_samples(after_single):
     assert densities == [0.5, None] and record["config"]["sampling_density"] is None
     assert [stage["name"] for stage in record["stages"]] == ["single", "then"]
     assert record["images"] == 320 + 64
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        (
-            "--holdout --set epochs=2 --set learning_rate=0.005",
-            "holdout-epochs2-learning_rate0.005",
-        ),
-        ("--set channel_sigmas=[1,2]", "channel_sigmas1,2"),
-        ("--set channel_sigmas=[12]", "channel_sigmas12"),
-        ("--set dataset=a/b", "dataseta%2Fb"),
-        ("--then sampling_density=null --set limit=9", "limit9-then-sampling_densitynull"),
-    ],
-)
-def test_trials_have_names_of_their_own(options, name):
-    arguments = make_parser().parse_args(["run", "tiny_avg", *options.split()])
-    assert runs.chosen_recipe("tiny_avg", arguments).name == f"tiny_avg@{name}"
 
 
 def test_the_budget_of_the_paper_compiled_with_xla(place, monkeypatch):
@@ -467,68 +420,3 @@ def test_the_queue_leaves_out_what_another_process_holds(place, capsys):
     with state.lock(place.folder("tiny_single")):
         assert place("queue", "tiny_single") == 0
     assert "tiny_single: left out. Another process is working on" in capsys.readouterr().out
-
-
-# === mistakes ===
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("run tiny_singel", r"Did you mean 'tiny_single'.*Received: name='tiny_singel'"),
-        ("evaluate fashion_avg_2jt", r"Did you mean 'fashion_avg_2jet'"),
-        ("queue tiny_single nothing_like_it", r"Received: name='nothing_like_it'"),
-        ("run tiny_single --set epochs=0", r"`epochs` must be a positive number.*epochs=0\."),
-        ("run tiny_single --set epochs=-1", r"`epochs` must be a positive number.*epochs=-1\."),
-        ("run tiny_single --set epochs=many", r"`epochs` must be a positive.*epochs='many'"),
-        (
-            "run tiny_single --set batch_size=641",
-            r"`batch_size` must be at most 640, the number of images. Received: batch_size=641\.",
-        ),
-        ("run tiny_single --set batch_size=0", r"`batch_size` must be a positive integer"),
-        ("run tiny_single --set dtype=float8", r"`dtype` must be one of .*'float32'"),
-        ("run tiny_single --set depth=3", r"`--set` must be FIELD=VALUE, one of .*'epochs'"),
-        ("run tiny_single --devices 0", r"`devices` must be a positive integer"),
-        ("run tiny_single --devices 3", r"`devices` must divide the batch of 32 images"),
-        ("sweep tiny_single --workers 0", r"`--workers` must be positive. Received: 0\."),
-        ("sweep nothing", r"`group` must be one of cifar, .*Received: 'nothing'"),
-    ],
-)
-def test_mistakes_are_explained(place, words, message, capsys):
-    assert place(*words.split()) == 1
-    assert re.search(f"^error: .*{message}", capsys.readouterr().err)
-    assert not list(place.runs.rglob("*.npz"))
-
-
-def test_missing_data(place, tmp_path, capsys):
-    assert place("run", "tiny_single", data=tmp_path / "nowhere") == 1
-    assert re.search(r"error: Missing train-images.* in .*/nowhere/.*Put", capsys.readouterr().err)
-
-
-def test_a_seed_is_checked(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["run", "tiny_single", "--seed", "1.5"])
-    assert end.value.code == 2
-    assert "argument --seed: must be a whole number from 0 to 2**32 - 1" in capsys.readouterr().err
-
-
-def test_help_has_examples():
-    done = subprocess.run(
-        [sys.executable, "-m", "training", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "Exit codes" in done.stdout
-    for name, lines in EXAMPLES.items():
-        assert lines[0] in done.stdout
-        parts = lines[0].split("   #")[0].split()
-        assert parts[:4] == ["python", "-m", "training", name]
-
-
-@pytest.mark.parametrize("name", list(EXAMPLES))
-def test_help_of_every_command_has_examples(name, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([name, "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
-    for line in EXAMPLES[name]:
-        assert line in text
-        make_parser().parse_args(shlex.split(line, comments=True)[3:])  # the examples are right

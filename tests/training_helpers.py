@@ -1,6 +1,7 @@
-"""For the tests of training: a small data folder, and commands as processes that can be killed."""
+"""For the tests of training: a small data folder, commands, and processes that can be killed."""
 
 import io
+import json
 import multiprocessing
 import os
 import sys
@@ -11,10 +12,27 @@ from dataset_files import write_idx
 from tqdm import tqdm
 
 from gdn_keras.datasets import load_samples
-from training import progress
+from training import progress, state
 from training.__main__ import main
 
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
+
+
+class Place:
+    """Folders for data, runs and zoo, and the commands with the options for them."""
+
+    def __init__(self, data, base):
+        self.data, self.runs, self.zoo = data, base / "runs", base / "zoo"
+
+    def __call__(self, *words, data=None):
+        where = ["--data", str(data or self.data), "--runs", str(self.runs)]
+        return main([*words, *where, "--zoo", str(self.zoo)])
+
+    def folder(self, name):
+        return self.runs / f"{name}-seed0"
+
+    def record(self, name):
+        return json.loads((self.folder(name) / state.RECORD).read_text())
 
 
 def write_data_folder(folder):
