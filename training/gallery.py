@@ -69,7 +69,7 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
             text = exhibit.text.format(name=shown)
             lines += [f"[![{exhibit.title}]({file}.png)]({file}.pdf)", "", text, ""]
         else:
-            needed = [f"`{network}`" for network in exhibit.networks]
+            needed = [f"`{name}`" for name in exhibit.networks if name not in results.folders]
             more = ", …" if len(needed) > 3 else ""
             lines += [f"Not yet trained: {', '.join(needed[:3])}{more}.", ""]
         lines += ["```", f"python -m training gallery {key}", "```", ""]
