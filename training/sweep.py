@@ -24,6 +24,7 @@ from training.stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
 LOOK_SECONDS = 0.5  # from one look at a training process, or at a lock, to the next
+CANCEL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,11 @@ def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
                 for reference in done:
                     yield running.pop(reference), _outcome(reference)
                 if stop():
-                    for reference in running:
-                        ray.cancel(reference)
                     yield from ((task.name, "stopped") for task in waiting)
-                    yield from ((name, _outcome(ref)) for ref, name in running.items())
-                    return
+                    waiting = []
+                    for reference in running:  # again and again: Ray may lose one
+                        ray.cancel(reference)
+                    time.sleep(CANCEL_SECONDS if running else 0)
     finally:
         ray.shutdown()
 
