@@ -23,6 +23,12 @@ def _load_silently() -> None:
         os.close(nowhere)
 
 
-# While Python looks for the module of `python -m`, "-m" stands in sys.argv[0]; else the program.
-if os.path.basename((sys.argv or [""])[0]) in ("-m", "gdn-keras") and _LEVEL not in os.environ:
+def _is_our_command() -> bool:
+    program = os.path.basename((sys.argv or [""])[0])
+    # while Python looks for the module of `python -m`, "-m" stands in sys.argv[0]
+    ours = any(word.partition(".")[0] == "gdn_keras" for word in sys.orig_argv)
+    return program == "gdn-keras" or (program == "-m" and ours)
+
+
+if _is_our_command() and _LEVEL not in os.environ:
     _load_silently()

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from training_helpers import Place, start, write_data_folder
+from training_helpers import Place, start
 
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
@@ -18,16 +18,6 @@ from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
 
 SIZES = [f"{factor:.3f}" for factor in SIZE_FACTORS]
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
-
-
-@pytest.fixture
-def place(data, tmp_path):
-    return Place(data, tmp_path)
 
 
 @pytest.fixture(scope="module")

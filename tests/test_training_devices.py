@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_helpers import start, write_data_folder
+from training_helpers import start
 
 from gdn_keras.weights import read_weights
 from training import state, sweep
@@ -25,11 +25,6 @@ from training.stopping import STOPPED
 ROOT = Path(__file__).parent.parent
 STEPS = ["--set", "epochs=0.25"]  # five steps
 LIMIT = 600  # seconds after which something is wrong
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 from helpers import randomise, small_config
-from training_helpers import write_data_folder
 
 from gdn_keras import build_model
 from gdn_keras.datasets import Arrays, batches, rescaled
@@ -19,11 +18,6 @@ from training import logs, runs, stages, state, trainer
 from training.budgets import CPU_STAGES, DENSITY, Stage, plan_run, relatives, resumed_plan
 from training.logs import read_log
 from training.recipes import ALL, RECIPES, get, trained
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
 
 
 def tiny_stage(**changes):

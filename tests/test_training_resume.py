@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 import pytest
-from training_helpers import start, write_data_folder
+from training_helpers import start
 
 from training import progress, state
 from training.__main__ import main
@@ -25,11 +25,6 @@ NAME = "tiny_max"  # has dropout, so a random state too
 STEPS = 40  # of each of its two stages
 KILLS = 22
 LIMIT = 600  # seconds after which something is wrong
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
 
 
 def options(data, runs, *more):

@@ -6,20 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from training_helpers import Place, write_data_folder
 
 from training import runs
 from training.__main__ import EXAMPLES, main, make_parser
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
-
-
-@pytest.fixture
-def place(data, tmp_path):
-    return Place(data, tmp_path)
 
 
 @pytest.mark.parametrize(

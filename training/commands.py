@@ -13,6 +13,7 @@ from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 from training import CHECKOUT, devices, state
 from training.recipes import ALL, RECIPES, Recipe, get
 from training.runs import (
+    all_runs,
     ancestors,
     check_options,
     chosen_recipe,
@@ -202,7 +203,7 @@ def _publish(recipe: Recipe, arguments) -> None:
 def report(arguments) -> int:
     from training.report import write_report
 
-    runs = Path(arguments.runs) if arguments.runs else state.runs_folder()
+    runs = all_runs(arguments)
     print(write_report(zoo_folder(arguments), _docs(arguments), runs_dir=runs))
     return 0
 
@@ -240,7 +241,7 @@ def statistics(arguments) -> int:
     from training.report import statistics_tables
     from training.results import Results
 
-    runs = Path(arguments.runs) if arguments.runs else state.runs_folder()
+    runs = all_runs(arguments)
     print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))
     return 0
 
@@ -273,7 +274,7 @@ def _run_words(name: str, arguments) -> list[str]:
     for option in ("seed", "budget", "precision", "devices"):
         words += [f"--{option}", str(getattr(arguments, option))]
     places = {
-        "runs": arguments.runs or state.runs_folder(),
+        "runs": all_runs(arguments),
         "data": arguments.data or os.environ.get(ENVIRONMENT_VARIABLE),
         "zoo": arguments.zoo,
     }

@@ -52,9 +52,12 @@ def run_command(name: str, arguments, options: list[str]) -> str:
     return shlex.join(["python", "-m", "training", "run", name, *options, *seed])
 
 
+def all_runs(arguments) -> Path:
+    return Path(arguments.runs) if arguments.runs else state.runs_folder()
+
+
 def run_folder(name: str, arguments) -> Path:
-    base = Path(arguments.runs) if arguments.runs else state.runs_folder()
-    return base / f"{name}-seed{arguments.seed}"
+    return all_runs(arguments) / f"{name}-seed{arguments.seed}"
 
 
 def zoo_folder(arguments) -> Path:

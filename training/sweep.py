@@ -24,7 +24,7 @@ from training.stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
 LOOK_SECONDS = 0.5  # from one look at a training process, or at a lock, to the next
-CANCEL_SECONDS = 5.0
+CANCEL_SECONDS = 5.0  # from one cancel of a task to the next
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
                 while waiting and len(running) < arguments.workers and not stop():
                     task = waiting.pop(0)
                     running[start.remote(task)] = task.name
-                done, _ = ray.wait(list(running), timeout=LOOK_SECONDS)
-                for reference in done:
-                    yield running.pop(reference), _outcome(reference)
                 if stop():
                     yield from ((task.name, "stopped") for task in waiting)
                     waiting = []
                     for reference in running:  # again and again: Ray may lose one
                         ray.cancel(reference)
-                    time.sleep(CANCEL_SECONDS if running else 0)
+                seconds = CANCEL_SECONDS if stop() else LOOK_SECONDS
+                done, _ = ray.wait(list(running), timeout=seconds)
+                for reference in done:
+                    yield running.pop(reference), _outcome(reference)
     finally:
         ray.shutdown()
 
