@@ -240,6 +240,7 @@ _CIFAR = (
     # without the two finest channels, which take half of the time
     {"name": "coarse", "coarsest": 4, "epochs": 0.5, "learning_rate": 0.003},
     {"name": "together", "epochs": 0.4, "learning_rate": 0.002},
+    {"name": "longer", "epochs": 1.5, "learning_rate": 0.004},
 )
 _STIR = (
     {"name": "single", "epochs": 10},
