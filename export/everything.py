@@ -53,8 +53,8 @@ def export_all(
             continue
         state = _State(output / path.name / STATE_FILE)
         steps = _steps(folder, output / path.name, owner=owner, private=private)
-        for step, key, result, run in steps:
-            text = None if force else state.get(step, key, result)
+        for step, key, is_there, run in steps:
+            text = None if force else state.get(step, key, is_there)
             if text is None:
                 print(f"{path.name}: {step}", flush=True)
                 try:
@@ -75,8 +75,8 @@ def export_all(
 
 def _steps(
     folder: zoo.Folder, target: Path, *, owner: str | None, private: bool
-) -> Iterator[tuple[str, str, Path, Callable[[], str]]]:
-    """Name, what the result depends on, where it is, and how it is made (gives a short text)."""
+) -> Iterator[tuple[str, str, Callable[[], bool], Callable[[], str]]]:
+    """Name, what the result depends on, is it there, and how it is made (gives a short text)."""
     name, info = folder.path.name, zoo.info(folder.path)
 
     def checked(write, file: str) -> str:
@@ -103,11 +103,15 @@ def _steps(
         ("saved-model", "saved_model", write_saved_model),
         ("litert", "model.tflite", write_litert),
     ):
-        yield step, network, target / file, functools.partial(checked, write, file)
-    yield "int8", network, target / INT8_FILE, int8
+        yield step, network, (target / file).exists, functools.partial(checked, write, file)
+
+    def has_int8() -> bool:
+        return accepted_report(target, info) is not None
+
+    yield "int8", network, has_int8, int8
     # only now it is known whether there is an int8 file to go with it
-    has_int8 = accepted_report(target, info) is not None
-    yield "hub", f"{network} {owner} {private} {has_int8}", target / "hub", to_hub
+    key = f"{network} {owner} {private} {has_int8()}"
+    yield "hub", key, (target / "hub").exists, to_hub
 
 
 def _digest(folder: Path) -> str:
@@ -123,9 +127,9 @@ class _State:
         self.path = path
         self.done = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
-    def get(self, step: str, key: str, path: Path) -> str | None:
+    def get(self, step: str, key: str, is_there: Callable[[], bool]) -> str | None:
         found = self.done.get(step, {})
-        there = path.exists() or found.get("result") == REFUSED
+        there = found.get("result") == REFUSED or is_there()
         return found.get("result") if found.get("key") == key and there else None
 
     def put(self, step: str, key: str, result: str) -> None:

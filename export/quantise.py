@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from export import verify
+from export import DEFAULT_OPSET, verify
 from export.files import kept_if_good, save_checked
 from gdn_keras.datasets import Arrays, load_arrays, load_samples, load_stir
 from gdn_keras.datasets.rescaled import RESCALINGS
@@ -33,6 +33,8 @@ INT8_FILE, REPORT_FILE = "model.int8.onnx", "model.int8.json"
 MAX_LOSS = 1.0  # percentage points, at any size
 CALIBRATION_IMAGES = 180  # bundled samples, the same number of each size
 BATCH = 32
+# of `to_onnx`: a file on the Hub has these, so that all networks there are called alike
+DEFAULTS = {"opset": DEFAULT_OPSET, "with_scales": False, "uint8": False}
 
 
 class AccuracyError(ValueError):
@@ -54,7 +56,7 @@ def write_int8(
 
     Args:
         calibrate: image files or folders of them. Default: the bundled samples at all sizes.
-        options: as `to_onnx`.
+        options: of `DEFAULTS`, as in `to_onnx`.
     """
     if model.config.input_size != info.config.input_size:
         raise ValueError(
@@ -87,6 +89,7 @@ def write_int8(
             "split": "test",
             "num_test_images": info.num_test_images,
             "sampling_density": model.config.sampling_density,
+            "options": DEFAULTS | options,
             "float": before,
             "int8": after,
             "worst_loss_ppt": round(max(100 * (before[k] - after[k]) for k in after), 4),
@@ -105,7 +108,10 @@ def write_int8(
 
 
 def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
-    """The report of the int8 file in `folder` if it was accepted for the weights of `info`."""
+    """The report of the int8 file in `folder` if it was accepted for the weights of `info`.
+
+    Only a file that is called like the float one counts: the default options, the same density.
+    """
     if not (folder / INT8_FILE).is_file() or not (folder / REPORT_FILE).is_file():
         return None
     report = read_json(folder / REPORT_FILE, dict)
@@ -113,6 +119,7 @@ def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
         "weights_sha256": info.weights_sha256,
         "file_sha256": file_sha256(folder / INT8_FILE),
         "sampling_density": info.config.sampling_density,
+        "options": DEFAULTS,
     }
     fits = all(report.get(key) == value for key, value in expected.items())
     return report if fits and report["worst_loss_ppt"] <= MAX_LOSS else None

@@ -44,7 +44,7 @@ def command(folder, target, *options):
 
 
 def test_int8_is_measured_and_kept(trained, data, target, capsys):
-    assert main(command(trained, target, "--with-scales", "--uint8")) == 0
+    assert main(command(trained, target)) == 0
     assert "calibrating on 100 images: bundled samples" in capsys.readouterr().out
     report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
     samples = load_samples("fashion_mnist")
@@ -52,7 +52,7 @@ def test_int8_is_measured_and_kept(trained, data, target, capsys):
     right = outputs["logits"].argmax(axis=1) == samples.labels
     assert report["int8"] == {"1.000": right.mean()} and right.mean() > 0.85
     assert report["float"] == {"1.000": 0.85} and report["num_test_images"] == 100
-    assert outputs["scale_logits"].shape == (100, 1, 10)
+    assert report["options"] == {"opset": 18, "with_scales": False, "uint8": False}
 
     proto = onnx.load(target)
     assert [entry.name for entry in proto.graph.input] == ["image"]
@@ -71,6 +71,20 @@ def test_int8_is_measured_and_kept(trained, data, target, capsys):
     assert quantise.accepted_report(target.parent, zoo.info(other.path)) is None
     target.write_bytes(target.read_bytes() + b"\0")
     assert quantise.accepted_report(target.parent, info) is None
+
+
+def test_a_file_that_is_called_differently_does_not_go_to_the_hub(trained, data, target):
+    assert main(command(trained, target, "--with-scales", "--uint8", "--opset", "19")) == 0
+    report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
+    assert report["options"] == {"opset": 19, "with_scales": True, "uint8": True}
+    outputs = verify.onnx_runner(target)(load_samples("fashion_mnist").images)
+    assert outputs["scale_logits"].shape == (100, 1, 10)
+    info = zoo.info(trained.path)
+    assert quantise.accepted_report(target.parent, info) is None
+    for other in ({"opset": 19}, {"with_scales": True}, {"uint8": True}, {}):
+        changed = report | {"options": quantise.DEFAULTS | other}
+        target.with_name(quantise.REPORT_FILE).write_text(json.dumps(changed))
+        assert (quantise.accepted_report(target.parent, info) is None) == bool(other)
 
 
 def test_a_density_without_known_accuracy_is_measured_in_float_too(trained, data, target, capsys):
