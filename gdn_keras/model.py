@@ -17,7 +17,6 @@ from gdn_keras.layers import (
 )
 from gdn_keras.layers.jet import ring_of
 from gdn_keras.scale_space import ChannelPlan, Smoothing, jet_terms, plan_channel
-from gdn_keras.scale_space.plan import kernel_radius
 
 
 def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
@@ -293,30 +292,25 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
 
 
 def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
-    """Multiply-adds for one image; `dense` as the paper computes it.
+    """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
 
-    Dense: separable smoothing and every derivative on every pixel, one product per coefficient.
-    Otherwise: the matrix products and convolutions that the sampling plan leaves.
+    Dense: the same operations on every pixel of the whole image in every layer.
     """
+    if dense:
+        config = config.replace(sampling_density=None)
     inputs = (config.input_channels, *config.widths)
-    height, width = config.input_size
     fused = ring_of(config.method, config.jet_order) == 1
     total = 0
-    for plan in channel_plans(config):
+    for plan in channel_plans(config, window=not dense):
         for k, layer in enumerate(plan.layers):
             c_in, c_out = inputs[k], config.layer_widths[k]
-            terms = len(jet_terms(config.jet_order, config.zero_order and k > 0))
-            if dense:
-                smoothing = Smoothing(config.method, config.truncation, config.padding)
-                taps = 2 * kernel_radius(layer.sigma, smoothing) + 1
-                total += height * width * c_in * (2 * taps + terms * (3 + c_out))
-                continue
             (h, w), ring = layer.output_size, layer.rows.ring
             rows, columns = layer.rows.window.count, layer.columns.window.count
             if fused:
                 h_, w_ = h + 2 * ring, w + 2 * ring
                 total += c_in * (h_ * rows * columns + h_ * w_ * columns) + 9 * h * w * c_in * c_out
             else:
+                terms = len(jet_terms(config.jet_order, config.zero_order and k > 0))
                 orders = config.jet_order + 1
                 total += c_in * (orders * h * rows * columns + terms * h * w * columns)
                 total += terms * h * w * c_in * c_out

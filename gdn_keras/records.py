@@ -217,7 +217,7 @@ class ModelInfo:
     parameters: int
     parameters_paper: int  # as the paper counts: one constant per pair of channels, no batch norm
     multiply_adds: int  # for one image, under the network's sampling plan
-    multiply_adds_dense: int  # for one image, every derivative on every pixel
+    multiply_adds_dense: int  # the same operations on every pixel of every layer
     accuracy: dict[str, float] | None = None  # per size factor or object size, see `Metrics`
     exact_accuracy: dict[str, float] | None = None
     mean_accuracy: float | None = None
@@ -263,6 +263,8 @@ class ModelInfo:
         config = self.config
         height, width = config.input_size
         sigmas = ", ".join(f"{sigma:.3g}" for sigma in config.channel_sigmas)
+        density = config.sampling_density
+        grid = "no coarse grids" if density is None else f"sampling density {density:.3g}"
         rows = [
             ("data set", self.dataset),
             ("input", f"{height} x {width} x {config.input_channels}, raw pixels 0…255"),
@@ -273,8 +275,8 @@ class ModelInfo:
             ("parameters", f"{self.parameters:,} (as the paper counts {self.parameters_paper:,})"),
             (
                 "multiply-adds",
-                f"{self.multiply_adds / 1e6:,.0f} M per image (dense "
-                f"{self.multiply_adds_dense / 1e6:,.0f} M)",
+                f"{self.multiply_adds / 1e6:,.0f} M per image with {grid}; on every pixel of every "
+                f"layer {self.multiply_adds_dense / 1e6:,.0f} M",
             ),
         ]
         if self.accuracy is not None:

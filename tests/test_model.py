@@ -69,6 +69,28 @@ def test_options_are_those_of_the_reference(changes):
         np.testing.assert_allclose(scale_logits[index], expected[1], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sampling_density": 0.7},
+        {"jet_order": 3, "learned_sigmas": True},
+        {"input_size": (120, 110), "spatial_selection": "max"},  # kernels slide
+    ],
+)
+def test_images_are_channels_last_whatever_keras_is_set_to(changes):
+    expected = make(**changes)
+    images = random_images(expected.config)
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_first")
+    try:
+        model = make(**changes)
+        logits, trained = evaluate(model, images), evaluate(model, images, training=True)
+    finally:
+        keras.config.set_image_data_format(before)
+    np.testing.assert_array_equal(logits, evaluate(expected, images))
+    np.testing.assert_array_equal(trained, evaluate(expected, images, training=True))
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", TABLE_1)
 def test_window_is_exact_for_every_network_of_table_1(name):
@@ -137,7 +159,7 @@ def test_parameter_count_is_that_of_the_model(changes):
 
 
 def test_multiply_adds():
-    # one layer, one channel, by hand: 5 x 5 image, sigma 1 (7 taps), every pixel
+    """Two layers and one scale channel, by hand: 5 x 5 image, sigma 1, kernels of 7 weights."""
     config = GaussDerNetConfig(
         input_size=(5, 5),
         input_channels=2,
@@ -147,11 +169,21 @@ def test_multiply_adds():
         widths=(4,),
         spatial_selection="max",
     )
-    dense = 25 * 2 * (2 * 7 + 5 * (3 + 4)) + 25 * 4 * (2 * 7 + 5 * (3 + 3))
-    assert count_multiply_adds(config, dense=True) == dense
-    smoothing = 7 * 5 * 5 + 7 * 7 * 5
-    ours = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * smoothing + 9 * 25 * 4 * 3
-    assert count_multiply_adds(config) == ours
+    smoothing = 7 * 5 * 5 + 7 * 7 * 5  # one more sample on either side, for the differences
+    everywhere = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * smoothing + 9 * 25 * 4 * 3
+    assert count_multiply_adds(config) == everywhere
+    centre = config.replace(spatial_selection="centre")
+    ours = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * (3 * 5 * 5 + 3 * 3 * 5) + 9 * 4 * 3
+    assert count_multiply_adds(centre) == ours
+    for same in (config, centre, config.replace(sampling_density=0.5)):
+        assert count_multiply_adds(same, dense=True) == everywhere
+
+
+@pytest.mark.parametrize("density", [None, 2**-0.5])
+def test_a_plan_never_costs_more_than_every_pixel(density):
+    for name, recipe in recipes.RECIPES.items():
+        config = recipe.config.replace(sampling_density=density)
+        assert count_multiply_adds(config) <= count_multiply_adds(config, dense=True), name
 
 
 # --- learned scales ---
