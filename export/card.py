@@ -69,9 +69,15 @@ model.compile(
 model.fit(images, labels, batch_size=16, epochs=1)  # your images, 0…255, and their classes
 ```
 
-All scale channels share the weights, so what is learned at one size holds at the others.
+{sizes}
 
 """
+_SEVERAL_CHANNELS = """\
+All scale channels share the weights, so what is learned at one size holds at the others that the
+channels cover."""
+_ONE_CHANNEL = """\
+The network has one scale channel, so it knows objects only near the size that it was trained at;
+`gdn_keras.at_scale(model, 2.0)` is the same network for objects twice as large."""
 
 
 def hub_card(
@@ -97,6 +103,7 @@ def hub_card(
         width=width,
         channels=info.config.input_channels,
         int8="" if int8 is None else _int8(int8),
+        sizes=_ONE_CHANNEL if len(info.config.channel_sigmas) == 1 else _SEVERAL_CHANNELS,
     )
     start, heading, rest = folder.card.partition("\n## ")
     if len(info.accuracy) > 1 and f"({CURVE})" not in folder.card:

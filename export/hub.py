@@ -143,7 +143,13 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
         commit = api.create_commit(
             repo, operations, commit_message=message, parent_commit=state.sha
         ).oid
-    _load_back(repo, commit, folder)
+    try:
+        _load_back(repo, commit, folder)
+    except Exception as error:  # the commit is made, whatever went wrong
+        raise OSError(
+            f"{repo}: published as {commit}, but could not be loaded back; the registry was not "
+            f"changed; run the same command again. {type(error).__name__}: {error}"
+        ) from error
     return commit
 
 

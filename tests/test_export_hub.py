@@ -16,7 +16,7 @@ from zoo_tools import predict, write_tiny
 
 from export import hub as export_hub
 from export.__main__ import main
-from export.card import CURVE
+from export.card import CURVE, hub_card
 from gdn_keras import registry, zoo
 from gdn_keras.datasets import load_samples
 
@@ -217,6 +217,14 @@ def test_the_card_says_what_the_hub_understands(built, folder):
     assert card.text.index("# net") < card.text.index("## Use") < card.text.index("## Accuracy")
 
 
+@pytest.mark.parametrize("sigmas, holds", [((1.0,), False), ((0.7, 1.4), True)])
+def test_the_card_promises_other_sizes_only_with_several_channels(tmp_path, sigmas, holds):
+    folder = write_tiny(tmp_path, "net", channel_sigmas=sigmas)
+    card = hub_card(folder, zoo.info(folder.path), repo=REPO, deviation=0.0)
+    assert ("what is learned at one size holds at the\nothers" in card) == holds
+    assert ("has one scale channel" in card and "at_scale(model, 2.0)" in card) != holds
+
+
 def test_weights_are_there_once_and_the_same_network_gives_the_same_files(built, folder, tmp_path):
     again = export_hub.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
     content = {path.name: path.read_bytes() for path in built.iterdir()}
@@ -361,6 +369,25 @@ def test_a_hub_that_falls_silent(hub, built, folder):
     with pytest.raises(ConnectionError, match="It is not known whether it was published"):
         export_hub.upload(built, folder=folder, repo=REPO)
     assert "README.md" in tip(hub)
+
+
+def test_a_commit_that_cannot_be_loaded_back(hub, clone, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(registry, "checkout", lambda: clone)
+    command = ["hub", str(folder.path), "--repo", REPO, "-o", str(tmp_path / "hub")]
+    hub.faults = [Fault("/config.json", method="HEAD", status=403, times=100)]
+    known = (clone / "zoo" / "registry.json").exists()
+    assert main(command) == 1
+    made = hub.repositories[REPO].branches["main"]
+    error = capsys.readouterr().err
+    assert (
+        f"error: {REPO}: published as {made}, but could not be loaded back; the registry was not "
+        "changed; run the same command again. ConnectionError: Could not download config.json"
+    ) in error
+    assert (clone / "zoo" / "registry.json").exists() == known
+    hub.faults.clear()
+    assert main(command) == 0
+    assert hub.repositories[REPO].branches["main"] == made
+    assert registry.read_registry(clone / "zoo")["net"].hub_revision == made
 
 
 @pytest.mark.parametrize("repo", ["net", "a/b/c", "owner/", "hf://owner/net"])
