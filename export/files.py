@@ -33,11 +33,16 @@ def kept_if_good(path: Path, *, has: str | None = None) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        new = folder / path.name
+        new, old = folder / path.name, folder / "old"
         yield new
-        if path.is_dir():
-            path.rename(folder / "old")
-        new.replace(path)
+        try:
+            if path.is_dir():
+                path.rename(old)
+            new.replace(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

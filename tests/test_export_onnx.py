@@ -125,6 +125,41 @@ def test_a_wrong_export_leaves_no_file(folder, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("output", ["logits", "scale_logits"])
+def test_what_is_not_a_number_is_a_deviation(folder, output):
+    model = build_model(folder.config)
+
+    def run(images):
+        outputs = {
+            "logits": np.array(model(images, training=False)),
+            "scale_logits": np.array(model.scale_logits_model()(images, training=False)),
+        }
+        best = outputs["scale_logits"][np.arange(len(images)), :, outputs["logits"].argmax(axis=1)]
+        outputs["selected_scale"] = best.argmax(axis=1)
+        if broken and len(images) == 3:
+            outputs[output].flat[-1] = np.nan
+        return outputs
+
+    broken = False
+    assert verify.compare(model, run, dataset="fashion_mnist") < 1e-6
+    broken = True
+    with pytest.raises(verify.ParityError, match="deviates from Keras by inf"):
+        verify.compare(model, run, dataset="fashion_mnist")
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path):
+    path = tmp_path / "saved"
+    path.mkdir()
+    (path / "saved_model.pb").write_text("old")
+    with (
+        pytest.raises(FileNotFoundError),
+        files.kept_if_good(path, has="saved_model.pb"),
+    ):
+        pass  # nothing was written, so nothing can be moved
+    assert (path / "saved_model.pb").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.heavy
 def test_saved_model_without_gdn_keras(folder, tmp_path):
     target = tmp_path / "saved"
