@@ -1,5 +1,7 @@
 """Train the same network on one and on two CPU devices of TensorFlow; write weights to a file.
 
+Also the masks that scale-channel dropout draws on one and on two.
+
 Its own process, since devices are split before TensorFlow starts: `replicas_worker.py FILE`.
 """
 
@@ -12,6 +14,7 @@ from helpers import random_images, randomise, small_config
 from keras.ops import convert_to_numpy as to_numpy
 
 from gdn_keras import ScaleAdamW, build_model
+from gdn_keras.layers import ScaleChannelDropout
 
 DEVICES = ["CPU:0", "CPU:1"]
 
@@ -28,6 +31,19 @@ def train(strategy, *, synchronized):
     return {weight.path: to_numpy(weight) for weight in model.weights}
 
 
+def draw_masks(strategy):
+    """Two steps of dropout on every replica: (replica, step, ...)."""
+    with strategy.scope():
+        layer = ScaleChannelDropout(0.5, seed=3)
+
+    @tf.function
+    def draw():
+        return strategy.run(lambda: layer(tf.ones((8, 4, 3)), training=True))
+
+    steps = [strategy.experimental_local_results(draw()) for _ in range(2)]
+    return np.stack([[mask.numpy() for mask in step] for step in steps], axis=1)
+
+
 def main(path):
     cpu = tf.config.list_physical_devices("CPU")[0]
     split = [tf.config.LogicalDeviceConfiguration() for _ in DEVICES]
@@ -38,7 +54,12 @@ def main(path):
         "two": train(two_devices, synchronized=True),
         "apart": train(two_devices, synchronized=False),
     }
-    np.savez(path, **{f"{run}/{k}": v for run, weights in runs.items() for k, v in weights.items()})
+    arrays = {f"{run}/{k}": v for run, weights in runs.items() for k, v in weights.items()}
+    masks = {
+        "masks of one": draw_masks(tf.distribute.get_strategy()),
+        "masks of two": draw_masks(two_devices),
+    }
+    np.savez(path, **arrays, **masks)
 
 
 if __name__ == "__main__":

@@ -75,14 +75,32 @@ def test_training_moves_every_weight(folder, case):
         assert moved.max() > 1e-3, path
 
 
-@pytest.mark.heavy
-def test_two_devices_train_as_one(tmp_path):
-    """With synchronised batch statistics; learned scales are the same on every device."""
+@pytest.fixture(scope="module")
+def two_devices(tmp_path_factory):
+    """What `replicas_worker.py` writes."""
     worker = Path(__file__).with_name("replicas_worker.py")
+    path = tmp_path_factory.mktemp("replicas") / "weights.npz"
     environment = {**os.environ, **QUIET, "KERAS_BACKEND": "tensorflow"}
-    command = [sys.executable, worker, tmp_path / "weights.npz"]
+    command = [sys.executable, worker, path]
     subprocess.run(command, env=environment, cwd=worker.parent.parent, check=True)
-    weights = np.load(tmp_path / "weights.npz")
+    return np.load(path)
+
+
+@pytest.mark.heavy
+def test_dropout_differs_from_device_to_device(two_devices):
+    (one,), (first, second) = two_devices["masks of one"], two_devices["masks of two"]
+    np.testing.assert_array_equal(first, one)  # the first device draws what one alone draws
+    for masks in (first, second):
+        assert set(np.unique(masks)) == {0, 2}
+        assert not np.array_equal(*masks)  # step by step
+    for step in range(2):
+        assert 0.3 < np.mean(first[step] == second[step]) < 0.7  # not more than chance
+
+
+@pytest.mark.heavy
+def test_two_devices_train_as_one(two_devices):
+    """With synchronised batch statistics; learned scales are the same on every device."""
+    weights = two_devices
     paths = [name.partition("/")[2] for name in weights if name.startswith("one/")]
     assert sum(path.endswith("sigma_ratio") for path in paths) == 3
     for path in paths:

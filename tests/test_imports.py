@@ -12,10 +12,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LEVELS = {
     "gdn_keras.citation": 0,
+    "gdn_keras.fields": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,
     "gdn_keras.layers": 2,
+    "gdn_keras.layers.replicas": 2,  # asks TensorFlow for its replicas, if that is the backend
     "gdn_keras.config": 3,
     "gdn_keras.model": 3,
     "gdn_keras.optimizer": 3,

@@ -236,6 +236,16 @@ def test_dropout_of_a_seed_is_the_same_again_and_nothing_at_inference():
         (lambda: ScaleChannelDropout(1.0), "`rate` must be in [0, 1). Received: rate=1.0."),
         (lambda: ScaleChannelDropout(-0.1), "`rate` must be in [0, 1). Received: rate=-0.1."),
         (lambda: SpatialSelection()(np.ones((2, 4, 4, 3))), "takes a list of maps"),
+        (lambda: ScalePooling()(np.ones((2, 3))), "`inputs` must be (batch, scale channel, class)"),
+        (lambda: ScalePooling()(np.ones((2, 4, 4, 3))), "Received: shape (2, 4, 4, 3)."),
+        (
+            lambda: ScaleBatchNormalization(momentum=1.5),
+            "`momentum` must be in [0, 1]. Received: momentum=1.5.",
+        ),
+        (
+            lambda: ScaleBatchNormalization(epsilon=-1),
+            "`epsilon` must be a number of at least 1e-12. Received: epsilon=-1.",
+        ),
     ],
 )
 def test_wrong_arguments(make, text):

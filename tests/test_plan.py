@@ -157,11 +157,16 @@ def test_window_gives_the_centre_of_the_whole(size, density, padding):
     np.testing.assert_allclose(small, whole[cut : len(whole) - cut], rtol=0, atol=1e-12)
 
 
+def input_window(plan):
+    """Height and width of the part of the image that a scale channel reads."""
+    return plan.layers[0].rows.window.count, plan.layers[0].columns.window.count
+
+
 def test_window_is_the_smallest_that_reaches_the_centre():
     # sigma 1: radius 3 of the smoothing, 1 of the differences
     plan = plan_channel((101, 100), sigmas=(1.0, 1.0), smoothing=Smoothing(), ring=1)
     assert kernel_radius(1.0, Smoothing()) == 3
-    assert plan.input_window == (1 + 2 * 2 * 4, 2 + 2 * 2 * 4)
+    assert input_window(plan) == (1 + 2 * 2 * 4, 2 + 2 * 2 * 4)
     assert plan.layers[0].output_size == (9, 10)
     assert plan.layers[1].output_size == (1, 2)
     for axis in (plan.layers[0].rows, plan.layers[0].columns):  # both outermost samples count
@@ -171,7 +176,7 @@ def test_window_is_the_smallest_that_reaches_the_centre():
 
 def test_window_does_not_grow_with_the_image():
     options = {"sigmas": (1.0, 2.0, 4.0), "smoothing": Smoothing(), "ring": 1}
-    small, large = (plan_channel((n, n), **options).input_window for n in (200, 1000))
+    small, large = (input_window(plan_channel((n, n), **options)) for n in (200, 1000))
     assert small == large
     assert small[0] < 200
 
@@ -287,3 +292,16 @@ def test_unknown_words(name, value):
             ring=1,
             selection=options["selection"],
         )
+
+
+@pytest.mark.parametrize("density", [0, -1, float("nan"), float("inf"), "1"])
+def test_impossible_densities(density):
+    with pytest.raises(ValueError, match=rf"`density` must be None or .* density={density!r}"):
+        plan_channel((9, 9), sigmas=(1.0,), smoothing=Smoothing(), ring=1, density=density)
+
+
+def test_scales_that_decrease_need_every_pixel():
+    options = {"sigmas": (2.0, 1.0), "smoothing": Smoothing(), "ring": 1}
+    assert len(plan_channel((9, 9), **options).layers) == 2
+    with pytest.raises(ValueError, match=r"`sigmas` must not decrease .* sigmas=\(2.0, 1.0\)"):
+        plan_channel((9, 9), **options, density=1.0)

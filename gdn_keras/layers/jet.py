@@ -181,7 +181,9 @@ class JetLayer(keras.layers.Layer):
         columns = self._operators(plan.columns, plan.sigma)
         if self._fused:
             smoothed = apply_columns(apply_rows(image, rows[0]), columns[0])
-            response = ops.conv(smoothed, self._convolution(plan), padding="valid")
+            response = ops.conv(
+                smoothed, self._convolution(plan), padding="valid", data_format="channels_last"
+            )
         else:
             response = self._stacked(image, rows, columns)
         return response if self.bias is False else response + self.bias

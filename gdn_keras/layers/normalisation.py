@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from gdn_keras.scale_space._checks import check_number
+
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ScaleBatchNormalization(keras.layers.Layer):
@@ -20,6 +22,8 @@ class ScaleBatchNormalization(keras.layers.Layer):
 
     def __init__(self, *, momentum=0.9, epsilon=1e-5, synchronized=False, **kwargs):
         super().__init__(**kwargs)
+        check_number("momentum", momentum, low=0, high=1, expected="in [0, 1]")
+        check_number("epsilon", epsilon, low=1e-12, expected="a number of at least 1e-12")
         self.momentum = momentum
         self.epsilon = epsilon
         self.synchronized = synchronized

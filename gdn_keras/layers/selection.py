@@ -7,6 +7,8 @@ The scale channels are stacked on axis 1: (batch, scale channel, class), or at e
 import keras
 from keras import ops
 
+from gdn_keras.layers.replicas import replica_number
+
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class SpatialSelection(keras.layers.Layer):
@@ -49,8 +51,9 @@ def _centre(tensor):
 class ScalePooling(keras.layers.Layer):
     """Reduce axis 1, the scale channels, by max, average or logsumexp.
 
-    Every mode ignores the order of the scale channels; a rescaled image only shifts them, so the
-    result is invariant up to the ends of the range of scales.
+    Takes (batch, scale channel, class) or (batch, scale channel, height, width, class). Every mode
+    ignores the order of the scale channels; a rescaled image only shifts them, so the result is
+    invariant up to the ends of the range of scales.
     """
 
     def __init__(self, mode="average", **kwargs):
@@ -60,6 +63,11 @@ class ScalePooling(keras.layers.Layer):
         self.mode = mode
 
     def call(self, inputs):
+        if len(inputs.shape) not in (3, 5):  # else it would pool over classes, or over rows
+            raise ValueError(
+                "`inputs` must be (batch, scale channel, class) or (batch, scale channel, height, "
+                f"width, class). Received: shape {tuple(inputs.shape)}."
+            )
         return _POOLING[self.mode](inputs, axis=1)
 
     def compute_output_shape(self, input_shape):
@@ -82,7 +90,7 @@ class ScaleChannelDropout(keras.layers.Layer):
     """Drop outputs of scale channels in training, eq. scale-channel-dropout.
 
     X(class, scale channel) ~ Bernoulli(1 - rate), independent for every sample too; what is kept
-    is divided by 1 - rate.
+    is divided by 1 - rate. Every replica of a `tf.distribute` strategy draws masks of its own.
     """
 
     def __init__(self, rate, *, seed=None, **kwargs):
@@ -92,7 +100,7 @@ class ScaleChannelDropout(keras.layers.Layer):
         self.rate = rate
         self.seed = seed
         if rate:
-            self.seed_generator = keras.random.SeedGenerator(seed)
+            self.seed_generator = _SeedPerReplica(seed)
 
     def call(self, inputs, training=False):
         if not training or not self.rate:
@@ -104,3 +112,12 @@ class ScaleChannelDropout(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+class _SeedPerReplica(keras.random.SeedGenerator):
+    """Replicas have the same state, so their number goes into the seeds; 0 changes nothing."""
+
+    def next(self, ordered=True):
+        seed = super().next(ordered)
+        apart = [1_000_003 * replica_number(), 0]  # the second number counts the steps
+        return seed + ops.convert_to_tensor(apart, dtype=seed.dtype)

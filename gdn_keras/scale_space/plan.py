@@ -26,7 +26,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from gdn_keras.scale_space.kernels import HYBRID_METHODS, derivative_kernel, truncation_radius
+from gdn_keras.scale_space._checks import check_number
+from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
 
 PADDINGS = ("zero", "reflect", "edge")
 SELECTIONS = ("centre", "max")
@@ -104,13 +105,9 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class ChannelPlan:
-    """All layers of one scale channel, and the part of the image that it reads."""
+    """All layers of one scale channel."""
 
     layers: tuple[LayerPlan, ...]
-
-    @property
-    def input_window(self) -> tuple[int, int]:
-        return self.layers[0].rows.window.count, self.layers[0].columns.window.count
 
 
 def plan_channel(
@@ -141,6 +138,12 @@ def plan_channel(
         raise ValueError(f"`selection` must be one of {SELECTIONS}. Received: {selection!r}.")
     if smoothing.padding not in PADDINGS:
         raise ValueError(f"`padding` must be one of {PADDINGS}. Received: {smoothing.padding!r}.")
+    if density is not None:
+        check_number("density", density, low=1e-3, expected="None or a number of at least 0.001")
+        if list(sigmas) != sorted(sigmas):  # a coarse grid cannot become finer again
+            raise ValueError(
+                f"`sigmas` must not decrease if there is a `density`. Received: sigmas={sigmas}."
+            )
     spacings = [_spacing(sigma, density) for sigma in sigmas]
     spacings = [max(spacings[: k + 1]) for k in range(len(spacings))]
     if selection == "centre" and len(spacings) > 1:
@@ -211,17 +214,13 @@ def _window(domain: Grid, reach: float) -> Grid:
 
 def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> int:
     """Radius in samples that covers every kernel a layer needs (orders 0 to 3 if derivatives)."""
-    orders = (0,) if smoothing.method in HYBRID_METHODS else (0, 1, 2, 3)
-    return max(
-        truncation_radius(
-            sigma,
-            method=smoothing.method,
-            truncation=smoothing.truncation,
-            order=order,
-            offset=offset,
-            compensate=smoothing.compensate,
-        )
-        for order in orders
+    return truncation_radius(
+        sigma,
+        method=smoothing.method,
+        truncation=smoothing.truncation,
+        order=3,
+        offset=offset,
+        compensate=smoothing.compensate,
     )
 
 
