@@ -19,6 +19,7 @@ FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scaling"
 RECIPE = "fashion_avg_2jet"
 COARSE = 1 / math.sqrt(2)
 DENSITIES = (0.5, COARSE, 1.0, math.sqrt(2), 2.0, None)
+EVERY_PIXEL = 2 * math.sqrt(2)  # where no density is drawn: one step to the right of the others
 SIZES = (32, 64, 128, 256)
 CHANNELS = (1, 2, 3, 4, 5, 6, 7)
 REPEATS = 3
@@ -47,10 +48,7 @@ def run() -> dict:
             (n, 8, {"sampling_density": density, "channel_sigmas": sigmas[:n]}) for n in CHANNELS
         ]
         lines.append(_line("scale channels", _name(density), points))
-    # "every pixel" is drawn at the right end
-    points = [
-        (density or 2 * math.sqrt(2), 8, {"sampling_density": density}) for density in DENSITIES
-    ]
+    points = [(density or EVERY_PIXEL, 8, {"sampling_density": density}) for density in DENSITIES]
     lines.append(_line("density", "centre", points))
     return {"recipe": RECIPE, "lines": lines}
 
@@ -81,7 +79,7 @@ def plot(result: dict):
     names = {
         "image size": "image size (pixels)",
         "scale channels": "scale channels",
-        "density": "sampling density (right end: every pixel)",
+        "density": "sampling density (samples per sigma)",
     }
     for ax, (axis, name) in zip(axes[:, 0], names.items(), strict=True):
         lines = {line["label"]: line["points"] for line in result["lines"] if line["axis"] == axis}
@@ -95,12 +93,18 @@ def plot(result: dict):
         if axis != "scale channels":
             xs = sorted(next(iter(curves.values())))
             ax.set_xscale("log")
-            ax.set_xticks(xs, [f"{x:.2g}" if x < 10 else f"{x:g}" for x in xs])
+            ax.set_xticks(xs, [_tick(x) for x in xs])
             ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         ax.grid(axis="y")
         if len(curves) > 1:
             ax.legend()
     return figure
+
+
+def _tick(x: float) -> str:
+    if x == EVERY_PIXEL:
+        return "every\npixel"
+    return f"{x:.2g}" if x < 10 else f"{x:g}"
 
 
 def draw() -> None:
