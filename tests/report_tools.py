@@ -130,7 +130,7 @@ def five_runs(values: dict[str, PaperValue]) -> Results:
     runs = {}
     for name, value in values.items():
         z = rng.permutation([-1.25, -0.5, 0.0, 0.5, 1.25])
-        z = value.mean + value.std * z / z.std(ddof=1)
+        z = value.mean + (value.std or 0.1) * z / z.std(ddof=1)
         runs[name] = dict(enumerate(z.tolist()))
     folders = {n: folder(n, {"1.000": v.mean / 100}) for n, v in values.items()}
     return Results(folders, {"paper": runs})

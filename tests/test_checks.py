@@ -17,6 +17,7 @@ from report_tools import (
 
 from training.baselines import stir_baseline
 from training.checks import find_peaks, first_layer_spread, selection_trend
+from training.figures import histogram_figure
 from training.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
 from training.results import Results
 from training.verdicts import judge
@@ -47,19 +48,33 @@ def test_scale_selection_claim():
     judgement = judge(claim, selected(width_max=0.7))  # average is sharper
     assert judgement.verdict == "partly reproduced" and judgement.ours.count("✗") == 1
     assert judge(claim, selected(slope=0.1)).ours.count("✗") == 2
-    assert judge(claim, selected(slope=2.0)).ours.count("✗") == 2  # grows, but not in proportion
+    narrow = selected(0.2, 0.3, slope=2.0)
+    assert judge(claim, narrow).ours.count("✗") == 2  # grows, but not in proportion
 
 
-def test_trend_is_that_of_the_dominant_channel_not_of_the_mean():
-    """Average pooling: everything contributes, so the mean hardly moves; the maximum does."""
+def test_trend_is_that_of_the_mean_not_of_the_largest_share():
+    """Average pooling: everything contributes; which channel is the largest says little."""
     sigmas = tuple(2 ** (n / 2) for n in range(-3, 4))
     sizes = [2**-0.5, 1.0, 2**0.5]
     shares = np.full((3, 7), 0.13)
     shares[[0, 1, 2], [2, 3, 4]] = 0.22
     trend = selection_trend(shares, sizes=sizes, sigmas=sigmas)
-    assert trend[:2] == pytest.approx((1.0, 1.0))
-    mean = shares @ np.log2(sigmas)
-    assert np.polyfit(np.log2(sizes), mean, 1)[0] < 0.1
+    assert trend[:2] == pytest.approx((0.09, 1.0))  # 9 % more at the channel that moves
+
+
+def test_the_slope_that_is_judged_is_that_of_the_dots_in_the_figure():
+    """A mean that moves too little is not proportional, however well it is correlated."""
+    name = "fashion_avg_2jet"
+    results = selected()
+    folders = dict(results.folders)
+    folders[name] = folder(name, curve(0.87, 0.93, 0.92), histograms(name, width=0.8, slope=0.5))
+    results = Results(folders)
+    (axis, *_) = histogram_figure(results, name).axes
+    (dots,) = [line for line in axis.lines if line.get_label() == "mean"]
+    slope = np.polyfit(*dots.get_data(), 1)[0]
+    assert 0.3 < slope < 0.5
+    ours = judge(claim_with("The dominant scale channel is proportional", "6.1"), results).ours
+    assert f"✗ `{name}`: slope {slope:.2f} (1 is proportional), correlation 1.00" in ours
 
 
 def test_peaks_stand_out_from_all_around_them():

@@ -113,6 +113,11 @@ def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "f
     main = _stage(recipe, dtype)
     if budget == "paper":
         return Plan(recipe, budget, None, (main,))
+    if recipe.group not in CPU_STAGES:
+        raise ValueError(
+            f"`group` must be one that has stages in training/budgets.py: {', '.join(CPU_STAGES)}. "
+            f"Received: group={recipe.group!r} of {recipe.name}."
+        )
     candidates = (name for name in relatives(recipe) if name in finished)
     relative = next(candidates, None)
     settings = CPU_STAGES[recipe.group]
@@ -158,8 +163,8 @@ def relatives(recipe: Recipe) -> list[str]:
     """Finished networks that `recipe` may start from, best first.
 
     The same data or its centred version, the same scales and weights of the same shapes; pooling
-    and dropout may differ, several channels may start from one, another discretisation will do,
-    and a 3-jet may start from a 2-jet.
+    and dropout may differ, several channels may start from one, another discretisation or padding
+    will do, and a 3-jet may start from a 2-jet.
     """
     config = recipe.config
     same = ("input_channels", "num_classes", "widths", "sigma_ratio", "learned_sigmas")
@@ -178,7 +183,7 @@ def relatives(recipe: Recipe) -> list[str]:
         )
 
     def distance(other: Recipe) -> tuple[bool, ...]:
-        fields = ("method", "jet_order", "channel_sigmas", "scale_pooling")
+        fields = ("padding", "method", "jet_order", "channel_sigmas", "scale_pooling")
         return tuple(getattr(other.config, name) != getattr(config, name) for name in fields)
 
     return [other.name for other in sorted(filter(fits, ALL.values()), key=distance)]

@@ -30,11 +30,12 @@ LAW, LAW_FACTOR = (0.5, 1.7), 1.6
 FINE = 1.0  # pixels
 SAME_SPREAD = 1.25
 RULES = {
-    "dominant scale channel": "the one that decides most images (max pooling) or contributes most "
-    "(average pooling)",
-    "proportional, a linear trend": "log σ₀ of the dominant channel against log size has a fitted "
-    f"slope of {SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least "
-    f"{LINEAR:g}; where fine channels are avoided, over the sizes that do not ask for them",
+    "dominant scale channel": "the geometric mean of the σ₀, weighted by the share of the images "
+    "that a channel decides (max pooling) or of the output that it contributes (average pooling), "
+    "as the dots in the figures",
+    "proportional, a linear trend": "its logarithm against that of the size has a fitted slope of "
+    f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least {LINEAR:g}; "
+    "where fine channels are avoided, over the sizes that do not ask for them",
     "sharper": "the shares of the scale channels spread over fewer octaves, mean over the sizes",
     "strong peak": "in the histogram over sizes and scale channels a cell that is at least "
     f"{100 * (PEAK - 1):.0f} % larger than each cell around it and at least {STRONG:g} times the "
@@ -64,7 +65,7 @@ class Check(NamedTuple):
 
 
 class Trend(NamedTuple):
-    slope: float  # octaves of sigma of the dominant channel per octave of size
+    slope: float  # octaves of the mean sigma per octave of size
     correlation: float
     width: float  # mean standard deviation of log2 sigma at one size
 
@@ -72,12 +73,16 @@ class Trend(NamedTuple):
 def selection_trend(
     shares: np.ndarray, *, sizes: Sequence[float], sigmas: Sequence[float]
 ) -> Trend:
-    """How the dominant scale channel follows the size of the test images."""
+    """How the scale channels follow the size of the test images.
+
+    By their mean, not by the largest: with average pooling all channels have similar shares, and
+    which is the largest jumps between few of them.
+    """
     x, y = np.log2(sizes), np.log2(sigmas)
-    dominant = y[shares.argmax(axis=1)]
-    width = np.sqrt(np.maximum(shares @ y**2 - (shares @ y) ** 2, 0)).mean()
-    slope = np.polyfit(x, dominant, 1)[0]
-    correlation = np.corrcoef(x, dominant)[0, 1] if np.ptp(dominant) > 0 else 0.0
+    mean = shares @ y
+    width = np.sqrt(np.maximum(shares @ y**2 - mean**2, 0)).mean()
+    slope = np.polyfit(x, mean, 1)[0]
+    correlation = np.corrcoef(x, mean)[0, 1] if np.ptp(mean) > 1e-9 else 0.0
     return Trend(float(slope), float(correlation), float(width))
 
 
@@ -88,21 +93,22 @@ def _selection_checks(claim: Claim, results: Results) -> list[Check]:
         sigmas = results.folders[name].config.channel_sigmas
         sizes = np.array(list(results.accuracies[name]))
         asked = np.ones(len(sizes), bool)
-        if "avoided" in claim.text:
+        if "avoided" in claim.parts:
             fine = np.array(sigmas) <= TOO_FINE
             share = float(shares[:, fine].sum(axis=1).mean())
             text = f"`{name}`: finest channels are chosen for {100 * share:.0f} %"
             checks.append(Check(text, share < AVOIDED * fine.mean()))
-            at_one = sigmas[shares[np.abs(np.log(sizes)).argmin()].argmax()]
+            at_one = 2 ** (shares[np.abs(np.log(sizes)).argmin()] @ np.log2(sigmas))
             asked = at_one * sizes > TOO_FINE
         trend = selection_trend(shares[asked], sizes=sizes[asked], sigmas=sigmas)
         widths[name] = trend.width
         linear = trend.correlation >= LINEAR and SLOPES[0] <= trend.slope <= SLOPES[1]
-        text = f"`{name}`: slope {trend.slope:.2f}, correlation {trend.correlation:.2f}"
+        text = f"`{name}`: slope {trend.slope:.2f} (1 is proportional), "
+        text += f"correlation {trend.correlation:.2f}"
         checks.append(Check(text, linear))
     for name in widths:
         rival = name.replace("_max_", "_avg_")
-        if rival != name and rival in widths and "sharp" in claim.text:
+        if rival != name and rival in widths and "sharper" in claim.parts:
             text = f"spread {widths[name]:.2f} octaves with max, {widths[rival]:.2f} with average"
             checks.append(Check(text, widths[name] < widths[rival]))
     return checks
@@ -117,28 +123,35 @@ def find_peaks(shares: np.ndarray) -> list[tuple[int, int]]:
     return [tuple(place) for place in np.argwhere(peak).tolist()]
 
 
-def _peak_checks(claim: Claim, results: Results) -> list[Check]:
+def _peaks(name: str, group: str, results: Results) -> tuple[list[tuple[int, int]], str]:
+    """Size and scale channel of the strong peaks, and a text about them."""
+    sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
+    peaks = find_peaks(results.histogram(name, group))
+    at = ", ".join(f"(size {sizes[s]:.3g}, σ₀ {sigmas[c]:.3g})" for s, c in peaks)
+    return peaks, f"`{name}`, {group}: peaks at {at}"
+
+
+def _wrong_peak_checks(claim: Claim, results: Results) -> list[Check]:
     checks = []
-    groups = ("wrong",) if claim.text.startswith("Wrong") else ("correct", "wrong")
     for name in claim.models:
-        sizes, sigmas = (
-            list(results.accuracies[name]),
-            results.folders[name].config.channel_sigmas,
-        )
-        half = len(sigmas) // 2
-        for group in groups:
-            peaks = find_peaks(results.histogram(name, group))
-            at = ", ".join(f"(size {sizes[s]:.3g}, σ₀ {sigmas[c]:.3g})" for s, c in peaks)
-            text = f"`{name}`, {group}: peaks at {at}"
-            fine = any(c < half for _, c in peaks)
-            if len(groups) == 1:
-                checks.append(Check(text, fine))
-                if "_avg_" in name:
-                    largest = any(s == len(sizes) - 1 for s, _ in peaks)
-                    checks.append(Check(f"`{name}`: a peak at the largest size", largest))
-            else:
-                coarse = any(c >= len(sigmas) - half for _, c in peaks)
-                checks.append(Check(text, fine and coarse))
+        config = results.folders[name].config
+        peaks, text = _peaks(name, "wrong", results)
+        checks.append(Check(text, any(c < len(config.channel_sigmas) // 2 for _, c in peaks)))
+        if config.scale_pooling == "average":
+            largest = any(s == len(results.accuracies[name]) - 1 for s, _ in peaks)
+            checks.append(Check(f"`{name}`: a peak at the largest size", largest))
+    return checks
+
+
+def _end_peak_checks(claim: Claim, results: Results) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        count = len(results.folders[name].config.channel_sigmas)
+        for group in ("correct", "wrong"):
+            peaks, text = _peaks(name, group, results)
+            fine = any(c < count // 2 for _, c in peaks)
+            coarse = any(c >= count - count // 2 for _, c in peaks)
+            checks.append(Check(text, fine and coarse))
     return checks
 
 
@@ -162,12 +175,16 @@ def _transfer_checks(claim: Claim, results: Results) -> list[Check]:
     for name in claim.models:
         matched = results.matched[RECIPES[name].transfer_from]
         curve = results.accuracies[name]
-        if "at size factor 1/2" in claim.text:
-            gain = curve[0.5] - matched[0.5]
-            checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", bool(gain > 0)))
-        else:
-            gain = np.mean(list(curve.values())) - np.mean(list(matched.values()))
-            checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", bool(-MUCH <= gain < 0)))
+        gain = np.mean(list(curve.values())) - np.mean(list(matched.values()))
+        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", bool(-MUCH <= gain < 0)))
+    return checks
+
+
+def _transfer_at_half_checks(claim: Claim, results: Results) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        gain = results.accuracies[name][0.5] - results.matched[RECIPES[name].transfer_from][0.5]
+        checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", bool(gain > 0)))
     return checks
 
 
@@ -190,10 +207,10 @@ def _stir_checks(claim: Claim, results: Results) -> list[Check]:
             others[rival] = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
             theirs = _mean(others[rival], OBJECT_SIZES)
             checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", ours > theirs))
-        if "almost flat" in claim.text:
+        if "flat" in claim.parts:
             extent = max(curve.values()) - min(curve.values())
             checks.append(Check(f"`{name}`: range {extent:.1f} ppt", extent <= ALMOST_FLAT))
-        if "for small objects" in claim.text and recipe.train_sizes != "small":
+        if "small objects" in claim.parts and recipe.train_sizes != "small":
             leads = [
                 _mean(curve, sizes) - np.mean([_mean(other, sizes) for other in others.values()])
                 for sizes in (small, above)
@@ -305,22 +322,34 @@ def _spread_checks(claim: Claim, results: Results) -> list[Check]:
 # === Significance ===
 
 
-def _significance_checks(claim: Claim, results: Results) -> list[Check]:
-    table = POOLED_LEARNED if "learned" in claim.text else POOLED_FIXED
+def _pooled(claim: Claim, results: Results) -> list[tuple[str, tuple, float, float, tuple]]:
+    """Per pair of methods: a text, the pair, our g and larger p, and what the paper prints."""
+    learned = RECIPES[claim.models[0]].config.learned_sigmas
+    table = POOLED_LEARNED if learned else POOLED_FIXED
     runs = results.run_table(table)
     if runs is None:
         return []
-    checks = []
-    ours = pooled_statistics(runs, pairs=table.rows)
-    for pair, (g, *p) in ours.items():
-        printed = table.rows[pair]
-        text = f"{' − '.join(pair)}: g {g:+.2f}, p {max(p):.3f}"
-        if "no general" in claim.text:
-            if pair == ("discrete", "sampled_derivative"):
-                checks.append(Check(text, max(p) >= SIGNIFICANCE))
-        elif max(printed[1:]) < SIGNIFICANCE:
-            checks.append(Check(text, max(p) < SIGNIFICANCE and g * printed[0] > 0))
-    return checks
+    return [
+        (f"{' − '.join(pair)}: g {g:+.2f}, p {max(p):.3f}", pair, g, max(p), table.rows[pair])
+        for pair, (g, *p) in pooled_statistics(runs, pairs=table.rows).items()
+    ]
+
+
+def _significance_checks(claim: Claim, results: Results) -> list[Check]:
+    """What is significant in the paper is so here, with the same sign."""
+    return [
+        Check(text, p < SIGNIFICANCE and g * printed[0] > 0)
+        for text, _, g, p, printed in _pooled(claim, results)
+        if max(printed[1:]) < SIGNIFICANCE
+    ]
+
+
+def _no_significance_checks(claim: Claim, results: Results) -> list[Check]:
+    return [
+        Check(text, p >= SIGNIFICANCE)
+        for text, pair, _, p, _ in _pooled(claim, results)
+        if pair == ("discrete", "sampled_derivative")
+    ]
 
 
 # === Which claim is checked how ===
@@ -338,41 +367,46 @@ def _has_object_sizes(name: str, results: Results) -> bool:
     return set(OBJECT_SIZES) <= results.accuracies[name].keys()
 
 
+def _has_matched(name: str, results: Results) -> bool:
+    return name in results.matched
+
+
+def _source_has_matched(name: str, results: Results) -> bool:
+    return RECIPES[name].transfer_from in results.matched
+
+
+def _has_runs(name: str, results: Results) -> bool:
+    return any(len(runs.get(name, ())) >= SEVERAL for runs in results.runs.values())
+
+
 class Way(NamedTuple):
     check: Callable[[Claim, Results], list[Check]]
-    measured: Callable[[str, Results], bool] = (
-        _trained  # whether a trained network has what it asks
-    )
+    measured: Callable[[str, Results], bool] = _trained  # has a trained network what it asks?
     lacking: str = ""  # what to say where none has; {runs}: how many runs there are
+    parts: tuple[str, ...] = ()  # those of its checks that are for some claims only
 
 
 _OBJECTS = (_has_object_sizes, "not measured at all sizes of the objects")
 _SHARES = (_has_histogram, "the shares of the scale channels are not measured")
 _NO_MATCH = "matched sigmas are not measured"
-# words of a claim without a measure -> how it is checked
+_RUNS = (
+    _has_runs,
+    f"needs several runs per setting, at least {SEVERAL}; there are {{runs}} of each network",
+)
+# `Claim.check` -> how it is checked
 CHECKS: dict[str, Way] = {
-    "The dominant scale channel": Way(_selection_checks, *_SHARES),
-    "rong classifications have": Way(_peak_checks, *_SHARES),
-    "multiplied by the size factor": Way(
-        _matched_checks, lambda name, results: name in results.matched, _NO_MATCH
-    ),
-    "with matched sigmas": Way(
-        _transfer_checks,
-        lambda name, results: RECIPES[name].transfer_from in results.matched,
-        _NO_MATCH,
-    ),
-    "curves are almost flat and better": Way(_stir_checks, *_OBJECTS),
-    "curves are better than those": Way(_stir_checks, *_OBJECTS),
-    "Scale-channel dropout raises the accuracy": Way(_stir_dropout_checks, *_OBJECTS),
-    "Learned sigmas grow with the layer": Way(_growth_checks),
-    "sigma does not drop in the last layer": Way(_no_drop_checks),
-    "The first layer learns a fine scale": Way(_order_checks),
-    "The spread of the kernels": Way(_spread_checks),
-    "significant": Way(
-        _significance_checks,
-        lambda name, results: any(
-            len(runs.get(name, ())) >= SEVERAL for runs in results.runs.values()
-        ),
-        f"needs several runs per setting, at least {SEVERAL}; there are {{runs}} of each network",
-    ),
+    "selection": Way(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
+    "wrong peaks": Way(_wrong_peak_checks, *_SHARES),
+    "peaks at both ends": Way(_end_peak_checks, *_SHARES),
+    "matched": Way(_matched_checks, _has_matched, _NO_MATCH),
+    "transfer": Way(_transfer_checks, _source_has_matched, _NO_MATCH),
+    "transfer at 1/2": Way(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
+    "stir": Way(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
+    "stir dropout": Way(_stir_dropout_checks, *_OBJECTS),
+    "growth": Way(_growth_checks),
+    "no drop": Way(_no_drop_checks),
+    "first sigmas": Way(_order_checks),
+    "spread": Way(_spread_checks),
+    "significance": Way(_significance_checks, *_RUNS),
+    "no significance": Way(_no_significance_checks, *_RUNS),
 }

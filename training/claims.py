@@ -11,8 +11,9 @@ A claim that accuracies can settle has a `measure`, which `claim_values` compute
 | `flatter`  | pair                  | rival's range over the size factors minus the model's  |
 
 The claim says that the values lie above `low` and not above `high`. The paper's words have the
-bounds of `WORDS`, which are our reading. Claims without bounds say "alike"; those without a measure
-are about histograms, sigmas, significance or networks that are not among the recipes.
+bounds of `WORDS`, which are our reading. Claims without bounds say "alike". Claims about
+histograms, sigmas or significance name a `check` of `training.checks` instead, and which `parts` of
+it they say; those about numbers that nobody has here say why (`not_at_hand`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ class Claim:
     low: float | None = None
     high: float | None = None
     on_average: bool = False  # about the mean of the values, not about each
+    loose: bool = False  # "generally", "mostly", "often": need not hold for all
     printed: str | None = None  # the number as the paper prints it
+    check: str | None = None  # a key of `training.checks.CHECKS`, for claims without a measure
+    parts: tuple[str, ...] = ()  # of that check, those the claim speaks of
+    not_at_hand: str | None = None  # why it cannot be compared with anything of ours
 
 
 def claim_values(
@@ -104,8 +109,8 @@ def _names(pattern: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _said(section: str, models: str, text: str, *, printed: str | None = None) -> Claim:
-    return Claim(section=section, text=text, models=_names(models), printed=printed)
+def _said(section: str, models: str, text: str, **rest) -> Claim:
+    return Claim(section=section, text=text, models=_names(models), **rest)
 
 
 def _one(section: str, measure: str, models: str, text: str, *, at, **rest) -> Claim:
@@ -161,10 +166,12 @@ CLAIMS: tuple[Claim, ...] = (
          over="fashion_avg_2jet", at=(2.0,), high=MUCH),
     _said("6.1", "fashion_{max,avg}_2jet",
           "The dominant scale channel is proportional to the size of the object, a linear trend "
-          "that is sharper with max than with average pooling."),
+          "that is sharper with max than with average pooling.",
+          check="selection", parts=("sharper",)),
     _said("6.1", "fashion_{max,avg}_2jet",
           "Wrong classifications have strong peaks at the finest scales, and with average pooling "
-          "also a peak at the largest size factor."),
+          "also a peak at the largest size factor.",
+          check="wrong peaks"),
     # --- 6.2 rescaled Fashion-MNIST with translations ---
     _two("6.2", "fashion_translated_avg_2jet",
          "With spatial max pooling, average pooling over scales gives a slightly flatter curve "
@@ -191,28 +198,35 @@ CLAIMS: tuple[Claim, ...] = (
          "single-scale-channel network.", over="cifar_single_2jet", at=(0.5, 2.0), low=MUCH),
     _said("6.3", "cifar_{max,avg}_2jet",
           "The dominant scale channel is proportional to the size of the object, a linear trend "
-          "that is less sharp with average than with max pooling."),
+          "that is less sharp with average than with max pooling.",
+          check="selection", parts=("sharper",)),
     _said("6.3", "cifar_{max,avg}_2jet",
           "Correct and wrong classifications have their peaks at the finest and at the coarsest "
-          "scales."),
+          "scales.",
+          check="peaks at both ends"),
     # --- 6.4 STIR ---
     _said("6.4", "stir_sign_{small,mid,large}_drop",
           "On traffic signs the curves are almost flat and better than those of SESN, DISCO and "
-          "PixelPool, most of all for small objects."),
+          "PixelPool, most of all for small objects.",
+          check="stir", parts=("flat", "small objects")),
     _said("6.4", "stir_aerial_{small,mid,large}_drop",
-          "On aerial images the curves are better than those of SESN, DISCO and PixelPool."),
+          "On aerial images the curves are better than those of SESN, DISCO and PixelPool.",
+          check="stir"),
     _two("6.4", "stir_sign_{small,mid,large}_drop",
          "The curves on traffic signs are flatter than those on aerial images.",
          over="stir_aerial_{small,mid,large}_drop", at=OBJECT_SIZES, measure="flatter"),
     _said("6.4", "stir_{sign,aerial}_{small,mid,large}_{drop,nodrop}",
           "Scale-channel dropout raises the accuracy and flattens the curves, most of all towards "
-          "smaller objects."),
+          "smaller objects.",
+          check="stir dropout"),
     _said("6.4", "stir_sign_mid_{drop,nodrop}",
           "Trained on middle-size signs, the accuracy at these sizes is about 5 ppt above the "
-          "GD-CNN of Velasco-Forero.", printed="roughly 5 ppt"),
+          "GD-CNN of Velasco-Forero.", printed="roughly 5 ppt",
+          not_at_hand="the numbers of this network are not at hand"),
     _said("6.4", "stir_aerial_mid_{drop,nodrop}",
           "Trained on middle-size aerial objects, the accuracy at these sizes is about 2 ppt above "
-          "the GD-CNN of Velasco-Forero.", printed="approximately 2 ppt"),
+          "the GD-CNN of Velasco-Forero.", printed="approximately 2 ppt",
+          not_at_hand="the numbers of this network are not at hand"),
     # --- 7.1 regularisation ---
     _two("7.1", "fashion_avg_2jet_drop",
          "On Fashion-MNIST with average pooling, scale-channel dropout changes next to nothing.",
@@ -269,15 +283,16 @@ CLAIMS: tuple[Claim, ...] = (
     _two("7.4", "{fashion28,cifar32}_{sampled,integrated}_derivative_{s0p50,s0p71,s1p00}",
          "Sampled and integrated derivatives are mostly better than differences of the sampled and "
          "the integrated Gaussian.",
-         over="{fashion28,cifar32}_{sampled,integrated}_{s0p50,s0p71,s1p00}", at=REGULAR),
-    _said("7.4", "cifar32_discrete_s0p50",
-          "Zero padding instead of reflection gives 89.33 % on CIFAR-10 (mean of 5 runs).",
-          printed="89.33 %"),
+         over="{fashion28,cifar32}_{sampled,integrated}_{s0p50,s0p71,s1p00}", at=REGULAR,
+         loose=True),
+    _two("7.4", "cifar32_discrete_s0p50_zero",
+         "On CIFAR-10 with fixed sigmas, zero padding is better than reflection.",
+         over="cifar32_discrete_s0p50", at=REGULAR),
     # --- 7.5 learned scales ---
     _two("7.5", "fashion28_learned_{sampled,integrated}{_derivative,}_{bn,nobn}_{lr1e-2,lr1e-2}",
          "On Fashion-MNIST the largest learning rate of the sigmas, 0.01, is generally the best.",
          over="fashion28_learned_{sampled,integrated}{_derivative,}_{bn,nobn}_{lr1e-4,lr1e-3}",
-         at=REGULAR),
+         at=REGULAR, loose=True),
     _two("7.5", "fashion28_learned_{sampled,integrated}{_derivative,}_bn_lr1e-2",
          "On Fashion-MNIST learned sigmas reach about what the best fixed sigmas reach.",
          over="fashion28_{sampled,integrated}{_derivative,}_s0p50", at=REGULAR, low=None),
@@ -287,12 +302,14 @@ CLAIMS: tuple[Claim, ...] = (
          low=-ALIKE, high=MUCH),
     _said("7.5", "{fashion28,cifar32}_learned_{sampled,integrated}_derivative_{bn,nobn}_lr1e-3",
           "Learned sigmas grow with the layer k, roughly as 1/2 * 1.7^(k-1), and drop in the last "
-          "layer, more strongly with a final batch normalisation.", printed="1/2 x 1.7^(k-1)"),
+          "layer, more strongly with a final batch normalisation.", printed="1/2 x 1.7^(k-1)",
+          check="growth"),
     _said("7.5", "cifar32_learned_{sampled,integrated}_derivative_nobn_lr1e-3",
-          "On CIFAR-10 without final batch normalisation sigma does not drop in the last layer."),
-    _said("7.5", "cifar32_learned_sampled_derivative_bn_lr1e-4",
-          "Zero padding instead of reflection gives 90.27 % on CIFAR-10 (mean of 5 runs).",
-          printed="90.27 %"),
+          "On CIFAR-10 without final batch normalisation sigma does not drop in the last layer.",
+          check="no drop"),
+    _two("7.5", "cifar32_learned_sampled_derivative_bn_lr1e-4_zero",
+         "On CIFAR-10 with learned sigmas, zero padding is better than reflection.",
+         over="cifar32_learned_sampled_derivative_bn_lr1e-4", at=REGULAR),
     # --- A.1 multi-scale-channel training ---
     _two("A.1", _MULTI,
          "Training all scale channels together is much better than transferring the weights of a "
@@ -302,19 +319,23 @@ CLAIMS: tuple[Claim, ...] = (
          "Of the transferred networks, max pooling is often much better than average pooling, on "
          "the mean over all sizes.",
          over="{fashion,cifar}_avg_2jet{,_s0p50,_s0p71}_transfer", at=SIZE_FACTORS,
-         measure="mean", low=MUCH),
+         measure="mean", low=MUCH, loose=True),
     _said("A.1", _SINGLES,
           "A single-scale-channel network whose sigmas are all multiplied by the size factor "
-          "performs quite well at that size factor."),
+          "performs quite well at that size factor.",
+          check="matched"),
     _said("A.1", "{fashion,cifar}_{max,avg}_2jet{,_s0p50,_s0p71}_transfer",
           "The transferred networks generalise slightly worse than single-scale-channel networks "
-          "with matched sigmas."),
+          "with matched sigmas.",
+          check="transfer"),
     _said("A.1", "cifar_{max,avg}_2jet_s0p50_transfer",
           "On CIFAR-10 with sigma_0 = 1/2 a transferred network is better at size factor 1/2 than "
-          "the single-scale-channel network with matched sigmas."),
+          "the single-scale-channel network with matched sigmas.",
+          check="transfer at 1/2"),
     _said("A.1", "{fashion,cifar}_max_2jet{,_s0p50,_s0p71}_transfer",
           "The dominant scale channel is proportional to the size of the object, a linear trend; "
-          "channels with sigma_0 of at most 1/(2 sqrt 2) are avoided."),
+          "channels with sigma_0 of at most 1/(2 sqrt 2) are avoided.",
+          check="selection", parts=("avoided",)),
     _two("A.1", "{fashion,cifar}_{max,avg}_2jet",
          "A smaller sigma_0 costs accuracy at the smaller sizes.",
          over="{fashion,cifar}_{max,avg}_2jet_s0p50", at=SMALLER),
@@ -325,18 +346,23 @@ CLAIMS: tuple[Claim, ...] = (
     _said("A.2", "{fashion28,cifar32}_learned_{sampled,integrated}{_derivative,}_{bn,nobn}_lr1e-3",
           "The first layer learns a fine scale, finer on CIFAR-10 than on Fashion-MNIST; sampled "
           "kernels learn larger sigmas than integrated ones, derivative kernels larger ones than "
-          "Gaussians with differences."),
+          "Gaussians with differences.",
+          check="first sigmas"),
     _said("A.2", "{fashion28,cifar32}_learned_{sampled,integrated}{_derivative,}_{bn,nobn}_lr1e-3",
           "The spread of the kernels is nearly the same for all methods; it stays above 1 for "
-          "order 1 and above 1/sqrt(2) for order 2, except for sampled second derivatives."),
+          "order 1 and above 1/sqrt(2) for order 2, except for sampled second derivatives.",
+          check="spread"),
     # --- A.3 significance ---
     _said("A.3", "cifar32_{discrete,sampled_derivative,sampled,normalised}_{s0p50,s0p71,s1p00}",
           "With fixed sigmas the discrete Gaussian and sampled derivatives are significantly "
-          "better than the sampled and the normalised Gaussian with differences."),
+          "better than the sampled and the normalised Gaussian with differences.",
+          check="significance"),
     _said("A.3", "cifar32_{discrete,sampled_derivative}_{s0p50,s0p71,s1p00}",
           "With fixed sigmas there is no general significant difference between the discrete "
-          "Gaussian and sampled derivatives."),
+          "Gaussian and sampled derivatives.",
+          check="no significance"),
     _said("A.3", "cifar32_learned_{sampled,integrated}{_derivative,}_bn_{lr1e-4,lr1e-3,lr1e-2}",
           "With learned sigmas, sampled derivatives are significantly better than integrated "
-          "derivatives and than both Gaussians with differences."),
+          "derivatives and than both Gaussians with differences.",
+          check="significance"),
 )  # fmt: skip

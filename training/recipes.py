@@ -17,6 +17,7 @@ from typing import Any
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.raw import CIFAR_CLASSES, FASHION_CLASSES
+from gdn_keras.scale_space import channel_scales
 
 TRAIN_SIZES = {"small": (17, 32), "mid": (33, 48), "large": (49, 64)}  # STIR: first, last in pixels
 
@@ -37,8 +38,8 @@ class Recipe:
     train_sizes: str | None = None  # STIR only: a key of TRAIN_SIZES
     learning_rate: float = 0.01  # cosine per step down to `final_learning_rate`
     final_learning_rate: float = 1e-5
-    colour_jitter: tuple[float, float, float, float] | None = None  # as torchvision.ColorJitter
-    cutout: int | None = None  # side of one random square, in pixels
+    colour_jitter: bool = False  # how strong: gdn_keras/datasets/augment.py, as for the others
+    cutout: bool = False
     sigma_learning_rate: float | None = None  # only with config.learned_sigmas
     sigma_weight_decay: float | None = None
     fixed_last_sigma: bool = False  # the last layer keeps its starting sigma
@@ -74,7 +75,7 @@ _CIFAR: dict[str, Any] = dict(
     epochs=60,
     weight_decay=0.025,
     flip=True,
-    colour_jitter=(0.2, 0.2, 0.2, 0.05),
+    colour_jitter=True,
 )
 _STIR: dict[str, Any] = dict(
     config=dict(
@@ -110,24 +111,24 @@ _SIGMA_0 = {"": 0, "_s0p50": -2, "_s0p71": -1}
 # name after the family -> pooling, jet order, scale-channel dropout, cutout, section
 _VARIANTS = {
     "fashion": {
-        "single_2jet": (None, 2, 0.0, None, "6.1"),
-        "max_2jet": ("max", 2, 0.2, None, "6.1"),
-        "avg_2jet": ("average", 2, 0.0, None, "6.1"),
-        "avg_2jet_drop": ("average", 2, 0.2, None, "7.1"),
-        "max_2jet_nodrop": ("max", 2, 0.0, None, "7.1"),
-        "lse_2jet": ("logsumexp", 2, 0.2, None, "7.3"),
-        "avg_3jet": ("average", 3, 0.2, None, "7.2"),
+        "single_2jet": (None, 2, 0.0, False, "6.1"),
+        "max_2jet": ("max", 2, 0.2, False, "6.1"),
+        "avg_2jet": ("average", 2, 0.0, False, "6.1"),
+        "avg_2jet_drop": ("average", 2, 0.2, False, "7.1"),
+        "max_2jet_nodrop": ("max", 2, 0.0, False, "7.1"),
+        "lse_2jet": ("logsumexp", 2, 0.2, False, "7.3"),
+        "avg_3jet": ("average", 3, 0.2, False, "7.2"),
     },
     "cifar": {
-        "single_2jet": (None, 2, 0.0, None, "6.3"),
-        "max_2jet": ("max", 2, 0.3, None, "6.3"),
-        "avg_2jet": ("average", 2, 0.3, None, "6.3"),
-        "max_2jet_nodrop": ("max", 2, 0.0, None, "7.1"),
-        "avg_2jet_nodrop": ("average", 2, 0.0, None, "7.1"),
-        "max_2jet_cutout": ("max", 2, 0.0, 16, "7.1"),
-        "avg_2jet_cutout": ("average", 2, 0.0, 16, "7.1"),
-        "lse_2jet": ("logsumexp", 2, 0.3, None, "7.3"),
-        "avg_3jet": ("average", 3, 0.3, None, "7.2"),
+        "single_2jet": (None, 2, 0.0, False, "6.3"),
+        "max_2jet": ("max", 2, 0.3, False, "6.3"),
+        "avg_2jet": ("average", 2, 0.3, False, "6.3"),
+        "max_2jet_nodrop": ("max", 2, 0.0, False, "7.1"),
+        "avg_2jet_nodrop": ("average", 2, 0.0, False, "7.1"),
+        "max_2jet_cutout": ("max", 2, 0.0, True, "7.1"),
+        "avg_2jet_cutout": ("average", 2, 0.0, True, "7.1"),
+        "lse_2jet": ("logsumexp", 2, 0.3, False, "7.3"),
+        "avg_3jet": ("average", 3, 0.3, False, "7.2"),
     },
 }
 # dataset -> classes, image channels, section; emoji and GTSRB are not in the paper
@@ -172,11 +173,13 @@ _SIGMA_LEARNING_RATES = {"lr1e-4": 1e-4, "lr1e-3": 1e-3, "lr1e-2": 1e-2}
 _SIGMA_RANGE = (0.15, 9.0)
 _STARRED = "cifar32_learned_integrated_derivative_nobn_lr1e-2"  # the * of Table 8
 _STARRED_RATIO = 1.48
+# footnotes of sections 7.4 and 7.5: the same networks with zero padding
+_ZERO_PADDED = ("cifar32_discrete_s0p50", "cifar32_learned_sampled_derivative_bn_lr1e-4")
 
 
 def _sigmas(first: int, last: int) -> tuple[float, ...]:
     """Powers `first` to `last` of the square root of two, exact where they are powers of two."""
-    return tuple(2.0 ** (n / 2) for n in range(first, last + 1))
+    return channel_scales(2.0 ** (first / 2), num_channels=last - first + 1)
 
 
 def _make(name: str, group: str, shared: dict[str, Any], config: dict[str, Any], **rest) -> Recipe:
@@ -317,6 +320,13 @@ def _learned_recipes():
                     )
 
 
+def _zero_padded_recipes():
+    for recipe in (*_regular_recipes(), *_learned_recipes()):
+        if recipe.name in _ZERO_PADDED:
+            config = recipe.config.replace(padding="zero")
+            yield dataclasses.replace(recipe, name=f"{recipe.name}_zero", config=config)
+
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipes in (
@@ -325,6 +335,7 @@ RECIPES: dict[str, Recipe] = {
         _stir_recipes(),
         _regular_recipes(),
         _learned_recipes(),
+        _zero_padded_recipes(),
         _transfer_recipes(),
     )
     for recipe in recipes

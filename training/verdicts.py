@@ -19,6 +19,7 @@ VERDICTS = (
     "not reproduced",
     "not yet trained",
     "not yet measured",
+    "cannot be compared",
 )
 DEVIATIONS = 3  # standard deviations of the paper's runs
 SHORT, PARTLY_SHORT = 0.5, 2.0  # ppt below an accuracy that the paper prints
@@ -26,7 +27,6 @@ OFF, PARTLY_OFF = 0.1, 0.25  # relative to a sigma that the paper prints
 PART = 0.5  # of what a claim says
 MOST = 2 / 3  # the paper's own Tables 5 to 8 then bear out its "generally" and "mostly"
 _SHOWN = 6  # checks in one line
-_LOOSE = ("generally", "mostly", "often")
 
 
 class Judgement(NamedTuple):
@@ -52,7 +52,7 @@ def rules() -> list[str]:
             f"within {100 * PARTLY_OFF:g} %",
         ),
         (
-            f"a claim; one that says {', '.join(_LOOSE)}",
+            "a claim; one that says generally, mostly or often",
             f"all of it holds; {100 * MOST:.0f} % of it",
             f"{100 * PART:g} % of it holds",
         ),
@@ -61,8 +61,9 @@ def rules() -> list[str]:
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         "A claim of which some networks are not trained is judged on the others; if all of it "
-        "holds for them, it *holds so far*. *Not yet measured*: the networks are there, but not "
-        "the numbers, for the reason given.",
+        "holds for them, it *holds so far*. *Not yet measured*: networks are there, but not the "
+        "numbers, for the reason given. *Cannot be compared*: it is about numbers of others, which "
+        "are not at hand.",
         "",
         "How the paper's words are read:",
         "",
@@ -76,14 +77,14 @@ def rules() -> list[str]:
 def judge_accuracy(ours: float, paper: PaperValue) -> str:
     """Verdict on an accuracy in %."""
     short = paper.mean - ours
-    if short <= max(DEVIATIONS * paper.std, SHORT):
+    if short <= max(DEVIATIONS * (paper.std or 0.0), SHORT):
         return "reproduced"
     return "partly reproduced" if short <= PARTLY_SHORT else "not reproduced"
 
 
 def judge_sigma(ours: float, paper: PaperValue) -> str:
     off = abs(ours - paper.mean)
-    if off <= max(DEVIATIONS * paper.std, OFF * paper.mean):
+    if off <= max(DEVIATIONS * (paper.std or 0.0), OFF * paper.mean):
         return "reproduced"
     return "partly reproduced" if off <= PARTLY_OFF * paper.mean else "not reproduced"
 
@@ -93,9 +94,9 @@ def overall(verdicts: Iterable[str]) -> str:
     seen = set(verdicts)
     if len(seen) == 1:
         return seen.pop()
-    judged = seen - {"not yet trained", "not yet measured"}
+    judged = seen - {"not yet trained", "not yet measured", "cannot be compared"}
     if not judged:
-        return "not yet trained"
+        return "not yet trained" if "not yet trained" in seen else "not yet measured"
     if judged <= {"reproduced", "holds so far"}:
         return "holds so far"
     return "not reproduced" if judged == {"not reproduced"} else "partly reproduced"
@@ -116,13 +117,12 @@ def bounds(claim: Claim) -> tuple[float, float]:
 
 def judge(claim: Claim, results: Results) -> Judgement:
     """Verdict on a claim from what the zoo holds."""
-    reason = next((why for words, why in NOT_MEASURED.items() if words in claim.text), None)
-    if reason:
-        return Judgement("not yet measured", reason)
+    if claim.not_at_hand:
+        return Judgement("cannot be compared", claim.not_at_hand)
     here = _restrict(claim, lambda name: name in results.folders)
     if not here.models:
         return Judgement("not yet trained")
-    way = next((way for words, way in CHECKS.items() if words in claim.text), None)
+    way = CHECKS[claim.check] if claim.check else None
     if claim.measure:
         needed = {*claim.size_factors, *([1.0] if claim.measure == "drop" else [])}
         part = _restrict(here, lambda name: needed <= results.accuracies[name].keys())
@@ -164,8 +164,7 @@ def _judge_values(claim: Claim, results: Results, *, extent: str) -> Judgement:
 
 def _verdict(holds: list[bool], claim: Claim, *, complete: bool) -> str:
     share = sum(holds) / len(holds)
-    needed = MOST if any(word in claim.text for word in _LOOSE) else 1.0
-    if share >= needed:
+    if share >= (MOST if claim.loose else 1.0):
         return "reproduced" if complete else "holds so far"
     return "partly reproduced" if share >= PART else "not reproduced"
 
@@ -190,10 +189,3 @@ def _extent(claim: Claim, part: Claim, results: Results) -> str:
     if trained < len(wanted):
         return f"{trained} of {len(wanted)} networks trained"
     return f"{len(judged)} of {len(wanted)} networks measured"
-
-
-# words of a claim -> why the zoo's files cannot settle it
-NOT_MEASURED = {
-    "GD-CNN": "the numbers of this network are not at hand",
-    "Zero padding": "there is no recipe with zero padding",
-}
