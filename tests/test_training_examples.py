@@ -23,9 +23,13 @@ def test_finetuning_learns_new_classes(dataset, tmp_path, capsys, monkeypatch):
     assert after > before + 20
 
 
-def test_without_a_trained_network_it_says_so(tmp_path, capsys, monkeypatch):
-    finetune = runpy.run_path(str(SCRIPT))
-    monkeypatch.setattr(finetune["zoo"], "list_models", lambda: [])
-    with pytest.raises(SystemExit):
-        finetune["main"]([])
-    assert "the zoo has no trained network yet" in capsys.readouterr().err
+def test_the_default_is_a_network_of_several_scale_channels(capsys, monkeypatch):
+    script = runpy.run_path(str(SCRIPT))
+    assert len(script["zoo"].info(script["DEFAULT"]).config.channel_sigmas) > 1
+    chosen = []
+    monkeypatch.setitem(
+        script["main"].__globals__, "finetune", lambda name, *, epochs: chosen.append(name) or {}
+    )
+    script["main"]([])
+    assert chosen == [script["DEFAULT"]]
+    assert capsys.readouterr().out.startswith(f"{script['DEFAULT']}, fine-tuned on the images")

@@ -1,14 +1,18 @@
 """What is typed: mistakes are explained, the help is right, trials have names of their own."""
 
+import dataclasses
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
-from training import runs
+from gdn_keras.model import build_model
+from training import CHECKOUT, recipes, runs
 from training.__main__ import EXAMPLES, main, make_parser
+from training.budgets import plan_run
 
 
 @pytest.mark.parametrize(
@@ -98,3 +102,64 @@ def test_help_of_every_command_has_examples(name, capsys):
     for line in EXAMPLES[name]:
         assert line in text
         make_parser().parse_args(shlex.split(line, comments=True)[3:])  # the examples are right
+
+
+@pytest.mark.parametrize(
+    "command, unread",
+    [
+        ("report", "seed data"),
+        ("gallery", "seed data runs"),
+        ("statistics", "seed data"),
+        ("list", "data"),
+        ("publish x", "data"),
+    ],
+)
+def test_a_command_has_no_option_that_it_ignores(command, unread, capsys):
+    for option in unread.split():
+        with pytest.raises(SystemExit):
+            make_parser().parse_args([*command.split(), f"--{option}", "1"])
+        assert f"unrecognized arguments: --{option}" in capsys.readouterr().err
+
+
+# === CONTRIBUTING.md ===
+
+
+def _contributed() -> recipes.Recipe:
+    """What the snippet yields, run where it is told to stand."""
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    (snippet,) = re.findall(r"(?ms)^   ```python\n(.*?)^   ```", text)
+    scope = vars(recipes).copy()
+    exec(textwrap.dedent(snippet), scope)
+    (recipe,) = scope["_edge_recipes"]()
+    return recipe
+
+
+def test_the_configuration_that_contributing_adds_can_be_trained():
+    recipe = _contributed()
+    assert recipe.name == "fashion_avg_2jet_edge" and recipe.name not in recipes.ALL
+    assert recipe.config.padding == "edge"
+    build_model(recipe.config.replace(widths=(1,), sampling_density=0.7))
+    alone = plan_run(recipe, budget="cpu", finished=set())
+    assert [stage.name for stage in alone.stages] == ["single", "together"]
+    plan = plan_run(recipe, budget="cpu", finished={"fashion_single_2jet"})
+    assert plan.warm_start == "fashion_single_2jet" and len(plan.stages) == 1
+    assert len(plan_run(recipe, budget="paper", finished=set()).stages) == 1
+
+
+def test_the_commands_of_contributing_are_right():
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    lines = re.findall(r"(?m)^   (python -m training .*)$", text)
+    words = [shlex.split(line, comments=True)[3:] for line in lines]
+    for command in words:
+        make_parser().parse_args(command)
+    names = [command[0] for command in words]
+    assert names[-6:] == ["run", "evaluate", "publish", "results", "report", "gallery"]
+
+
+def test_a_group_without_stages_is_explained():
+    recipe = dataclasses.replace(_contributed(), group="fashion_edge")
+    message = (
+        r"`group` must be one that has stages .*: fashion, .*Received: group='fashion_edge' of"
+    )
+    with pytest.raises(ValueError, match=message):
+        plan_run(recipe, budget="cpu", finished=set())

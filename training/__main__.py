@@ -76,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     listing = add("list", "all recipes: status, the paper's accuracy and ours")
     listing.add_argument("pattern", nargs="?", default="*", help="a group, or a pattern of names")
-    _place_options(listing)
+    _place_options(listing, "seed", "zoo", "runs")
 
     run = add("run", "train one recipe, or go on with it")
     run.add_argument("name")
@@ -107,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     publish = add("publish", "write zoo/NAME from a finished, evaluated run")
     publish.add_argument("name")
-    _place_options(publish)
+    _place_options(publish, "seed", "zoo", "runs")
 
     sweep = add("sweep", "train many recipes at once")
     sweep.add_argument("group", help="a group, or a pattern of names")
@@ -118,8 +118,8 @@ def make_parser() -> argparse.ArgumentParser:
     _trial_options(sweep)
 
     report = add("report", "write docs/REPRODUCTION.md from zoo/")
-    report.add_argument("--docs", default=None, metavar="DIR")
-    _place_options(report)
+    report.add_argument("--docs", default=None, metavar="DIR", help=_DOCS)
+    _place_options(report, "zoo", "runs")
 
     results = add(
         "results", "bring zoo/registry.json, results.csv and the README's table up to date"
@@ -128,8 +128,8 @@ def make_parser() -> argparse.ArgumentParser:
 
     gallery = add("gallery", "draw figures from the networks of zoo/ and write docs/GALLERY.md")
     gallery.add_argument("names", nargs="*", help="figures; default: all")
-    gallery.add_argument("--docs", default=None, metavar="DIR")
-    _place_options(gallery)
+    gallery.add_argument("--docs", default=None, metavar="DIR", help=_DOCS)
+    _place_options(gallery, "zoo")
 
     statistics = add("statistics", "the tables of appendix A.3, from runs with several seeds")
     statistics.add_argument(
@@ -138,7 +138,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="a CSV with the columns method, setting, run, accuracy; default: the runs of zoo/ and "
         "of the folder of the runs",
     )
-    _place_options(statistics)
+    _place_options(statistics, "zoo", "runs")
     return parser
 
 
@@ -179,11 +179,21 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _place_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=_seed, default=0)
-    parser.add_argument("--zoo", default=None, metavar="DIR", help="default: zoo/ of the checkout")
-    parser.add_argument("--data", default=None, metavar="DIR", help="default: GDN_KERAS_DATA")
-    parser.add_argument("--runs", default=None, metavar="DIR", help="default: GDN_KERAS_RUNS")
+_DOCS = "default: docs/ of the checkout"
+_PLACES = {
+    "zoo": "default: zoo/ of the checkout",
+    "data": "default: GDN_KERAS_DATA",
+    "runs": "default: GDN_KERAS_RUNS",
+}
+
+
+def _place_options(parser: argparse.ArgumentParser, *only: str) -> None:
+    """Which run it is and where things are; default all, for a command that reads all."""
+    if not only or "seed" in only:
+        parser.add_argument("--seed", type=_seed, default=0)
+    for name, words in _PLACES.items():
+        if not only or name in only:
+            parser.add_argument(f"--{name}", default=None, metavar="DIR", help=words)
 
 
 def _seed(text: str) -> int:
