@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS
+from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
+from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS, scale_levels
 from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
 
 FORMAT_VERSION = 1
@@ -31,7 +31,7 @@ class GaussDerNetConfig:
     """
 
     # --- what the network is: these fields and the weights define the function ---
-    input_size: tuple[int, int]  # height, width in pixels
+    input_size: tuple[int, int]  # height, width in pixels; one number stands for both
     input_channels: int
     num_classes: int
     channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
@@ -57,8 +57,9 @@ class GaussDerNetConfig:
     )
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
+        make_plain(self)
+        if type(self.input_size) is int:
+            object.__setattr__(self, "input_size", (self.input_size, self.input_size))
         _check(self)
 
     @property
@@ -72,11 +73,12 @@ class GaussDerNetConfig:
 
     def layer_sigmas(self, channel_sigma: float) -> tuple[float, ...]:
         """Sigma of every layer in the scale channel that starts at `channel_sigma`."""
-        return tuple(channel_sigma * self.sigma_ratio**k for k in range(self.num_layers))
+        levels = {"ratio": self.sigma_ratio, "num_layers": self.num_layers}
+        return scale_levels((channel_sigma,), **levels)[0]
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
         """A copy with some fields changed; unknown names are refused."""
-        _refuse_unknown(changes)
+        refuse_unknown(GaussDerNetConfig, changes, what="config")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,14 +96,8 @@ class GaussDerNetConfig:
                 f"`format_version` must be {FORMAT_VERSION}; a newer gdn_keras may read this "
                 f"config. Received: format_version={version!r}."
             )
-        _refuse_unknown(data)
-        missing = [
-            field.name
-            for field in dataclasses.fields(cls)
-            if field.default is dataclasses.MISSING and field.name not in data
-        ]
-        if missing:
-            raise ValueError(f"The config lacks {', '.join(missing)}. Received: {sorted(data)}.")
+        refuse_unknown(cls, data, what="config")
+        refuse_missing(cls, data, what="config")
         return cls(**data)
 
     @classmethod
@@ -113,21 +109,6 @@ class GaussDerNetConfig:
         if not isinstance(data, dict):
             raise ValueError(f"The config must be a JSON object. Received: {data!r:.80}.")
         return cls.from_dict(data)
-
-
-def _plain(value: Any) -> Any:
-    """The same in Python's own types: tuples for JSON's lists, nothing of numpy."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
-
-
-def _refuse_unknown(data: dict[str, Any]) -> None:
-    names = [field.name for field in dataclasses.fields(GaussDerNetConfig)]
-    for key in data:
-        if key not in names:
-            close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)[0]
-            raise ValueError(f"Unknown config field {key!r}. Did you mean {close!r}?")
 
 
 def _check(config: GaussDerNetConfig) -> None:

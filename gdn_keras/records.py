@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import html
 import json
 import math
@@ -18,6 +17,7 @@ from typing import Any
 
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
 
 METRICS_VERSION = 1
 LICENCE = "Apache-2.0"
@@ -32,7 +32,7 @@ class Golden:
     logits: tuple[tuple[float, ...], ...]  # image, class
 
     def __post_init__(self):
-        _make_tuples(self)
+        make_plain(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Metrics:
     matched_accuracy: dict[str, float] | None = None  # all sigmas times the size factor, if too
     mean_accuracy: float  # over all sizes
     golden: Golden
-    sample_accuracy: float  # on all images of the golden logits' sample set
+    sample_accuracy: float | None  # on that sample set; None if it is of another data set
     scale_histograms: dict[str, Any] | None = None  # size -> share of every scale channel
     confusion: tuple[tuple[int, ...], ...] | None = None  # true class, predicted class; at S = 1
     calibration_error: float | None = None  # expected calibration error at S = 1
@@ -73,7 +73,7 @@ class Metrics:
     def __post_init__(self):
         if isinstance(self.golden, dict):
             object.__setattr__(self, "golden", from_dict(Golden, self.golden, "golden"))
-        _make_tuples(self)
+        make_plain(self)
         self._check()
 
     def _check(self) -> None:
@@ -143,23 +143,13 @@ def from_dict(cls, data: Any, what: str):
     """An instance of a dataclass from parsed JSON; refuses what is unknown, missing or mistyped."""
     if not isinstance(data, dict):
         raise ValueError(f"The {what} must be a JSON object. Received: {data!r:.80}.")
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    for key in data:
-        if key not in fields:
-            close = difflib.get_close_matches(str(key), fields, n=1, cutoff=0.0)[0]
-            raise ValueError(f"Unknown {what} field {key!r}. Did you mean {close!r}?")
-    missing = [
-        name
-        for name, field in fields.items()
-        if field.default is dataclasses.MISSING and name not in data
-    ]
-    if missing:
-        raise ValueError(f"The {what} lack {', '.join(missing)}. Received: {sorted(data)}.")
+    refuse_unknown(cls, data, what=what)
+    refuse_missing(cls, data, what=what)
     hints = typing.get_type_hints(cls)
     for name, value in data.items():
         if not _has_type(value, hints[name]):
             raise ValueError(
-                f"`{name}` of the {what} must be {fields[name].type}. "
+                f"`{name}` of the {what} must be {cls.__annotations__[name]}. "
                 f"Received: {name}={value!r:.80}."
             )
     return cls(**data)
@@ -187,18 +177,6 @@ def _has_type(value: Any, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-def _make_tuples(record) -> None:
-    """JSON has lists only."""
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, list | tuple):
-            object.__setattr__(record, field.name, _as_tuple(value))
-
-
-def _as_tuple(value):
-    return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
-
-
 def _expect_fraction(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"`{name}` must be a fraction, 0…1. Received: {value!r}.")
@@ -224,6 +202,7 @@ class ModelInfo:
     num_test_images: int | None = None
     paper_accuracy: float | None = None
     paper_where: str | None = None
+    train_sizes: str | None = None  # STIR: a key of `gdn_keras.datasets.stir.SIZE_RANGES`
     recipe: str | None = None
     budget: str | None = None
     lineage: tuple[str, ...] = ()  # networks whose weights it started from
@@ -239,7 +218,7 @@ class ModelInfo:
     def __post_init__(self):
         if isinstance(self.config, dict):
             object.__setattr__(self, "config", GaussDerNetConfig.from_dict(self.config))
-        _make_tuples(self)
+        make_plain(self)
 
     @property
     def trained(self) -> bool:
@@ -266,7 +245,7 @@ class ModelInfo:
         density = config.sampling_density
         grid = "no coarse grids" if density is None else f"sampling density {density:.3g}"
         rows = [
-            ("data set", self.dataset),
+            ("data set", " ".join(filter(None, (self.dataset, self.train_sizes)))),
             ("input", f"{height} x {width} x {config.input_channels}, raw pixels 0…255"),
             ("classes", ", ".join(config.class_names) or str(config.num_classes)),
             ("scale channels", f"{len(config.channel_sigmas)} (sigma {sigmas}), {self.pooling}"),

@@ -102,6 +102,11 @@ def test_replace_changes_a_copy():
     assert config == make()
 
 
+def test_one_number_is_a_square():
+    assert make(input_size=32) == make(input_size=np.int64(32)) == make(input_size=(32, 32))
+    assert make().replace(input_size=32).input_size == (32, 32)
+
+
 @pytest.mark.parametrize(
     "wrong, right",
     [
@@ -121,7 +126,7 @@ def test_unknown_field_gets_the_nearest_name(wrong, right):
 
 
 def test_missing_fields_are_named():
-    with pytest.raises(ValueError, match="The config lacks num_classes, sigma_ratio. Received: "):
+    with pytest.raises(ValueError, match="config must have num_classes, sigma_ratio. Received: "):
         data = {k: v for k, v in REQUIRED.items() if k not in ("num_classes", "sigma_ratio")}
         GaussDerNetConfig.from_dict(data)
 
@@ -137,7 +142,10 @@ def test_other_versions_and_other_files_are_refused():
 
 METHODS = "('discrete', 'sampled', 'normalised', 'integrated', 'sampled_derivative', "
 WRONG = {
-    "input_size": ([(32,), (32, 0), (32.0, 32), 32, (3, 4, 5)], "two positive integers, (height,"),
+    "input_size": (
+        [(32,), (32, 0), (32.0, 32), True, (3, 4, 5)],
+        "two positive integers, (height,",
+    ),
     "input_channels": ([0, 1.0, True, None], "a positive integer"),
     "num_classes": ([0, -1, "10"], "a positive integer"),
     "channel_sigmas": (

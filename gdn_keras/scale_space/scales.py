@@ -27,7 +27,9 @@ def channel_scales(
 
     `channel_scales(2**-1.5, num_channels=7)` is exactly 2**-1.5, 2**-1, …, 2**1.5.
     """
-    start, step = _log2(check_sigma(first)), _log2(_check_factor("spacing", spacing))
+    low = math.nextafter(1.0, 2.0)
+    spacing = check_number("spacing", spacing, low=low, expected="a finite number greater than 1")
+    start, step = _log2(check_sigma(first)), _log2(spacing)
     num_channels = check_integer("num_channels", num_channels, low=1)
     return tuple(2.0 ** (start + n * step) for n in range(num_channels))
 
@@ -36,7 +38,7 @@ def scale_levels(
     channel_sigmas: Sequence[float], *, ratio: float, num_layers: int
 ) -> tuple[tuple[float, ...], ...]:
     """sigma of every scale channel and layer, as `levels[channel][layer]`."""
-    ratio = _check_factor("ratio", ratio)
+    ratio = check_number("ratio", ratio, low=1.0, expected="a finite number of at least 1")
     num_layers = check_integer("num_layers", num_layers, low=1)
     return tuple(
         tuple(check_sigma(sigma) * ratio**k for k in range(num_layers)) for sigma in channel_sigmas
@@ -65,8 +67,3 @@ def _log2(value: float) -> float:
     exponent = math.log2(value)
     nearest = round(12 * exponent) / 12
     return nearest if 2.0**nearest == value else exponent
-
-
-def _check_factor(name: str, value: float) -> float:
-    low = math.nextafter(1.0, 2.0)
-    return check_number(name, value, low=low, expected="a finite number greater than 1")

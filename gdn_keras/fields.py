@@ -1,0 +1,41 @@
+"""What our dataclasses that are stored as JSON have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+
+def make_plain(record: Any) -> None:
+    """For `__post_init__`: Python's own types, tuples for JSON's lists, nothing of numpy."""
+    for field in dataclasses.fields(record):
+        object.__setattr__(record, field.name, _plain(getattr(record, field.name)))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
+def refuse_unknown(cls: type, data: dict[str, Any], *, what: str) -> None:
+    """Raise a `ValueError` with the nearest field if `data` has a key that `cls` has not."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    for key in data:
+        if key not in names:
+            close = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)[0]
+            raise ValueError(f"Unknown {what} field {key!r}. Did you mean {close!r}?")
+
+
+def refuse_missing(cls: type, data: dict[str, Any], *, what: str) -> None:
+    """Raise a `ValueError` if `data` lacks a field of `cls` that has no default."""
+    missing = [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.name not in data
+    ]
+    if missing:
+        raise ValueError(
+            f"The {what} must have {', '.join(missing)}. Received: {', '.join(sorted(data))}."
+        )
