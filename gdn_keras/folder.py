@@ -27,8 +27,10 @@ METRICS_FILE = "metrics.json"
 RECIPE_FILE = "recipe.json"
 CARD_FILE = "README.md"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
+DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all but the weights
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
-# networks that lent their weights (an empty list for a fresh start). The rest is the trainer's.
+# networks that lent their weights (an empty list for a fresh start); for STIR also `train_sizes`,
+# the name of a range of object sizes. The rest is the trainer's.
 RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
 
 
@@ -55,17 +57,22 @@ class Folder:
             recipe=self.recipe["name"],
             budget=self.recipe["budget"],
             seed=self.recipe["seed"],
+            train_sizes=self.recipe.get("train_sizes"),
             lineage=tuple(self.recipe["lineage"]),
             **{name: getattr(self.metrics, name) for name in same},
         )
 
 
-def read_folder(path: str | os.PathLike) -> Folder:
-    """Read and check everything in a zoo folder but the weights themselves."""
+def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
+    """Read and check everything in a zoo folder but the weights themselves.
+
+    With `weights=False` their file may be missing.
+    """
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"There is no zoo folder {path}.")
-    missing = [name for name in FILES if not (path / name).is_file()]
+    needed = FILES if weights else DESCRIPTION_FILES
+    missing = [name for name in needed if not (path / name).is_file()]
     if missing:
         raise ValueError(f"{path} is not a whole zoo folder: {', '.join(missing)} missing.")
     config = read_json(path / CONFIG_FILE, _check_config)

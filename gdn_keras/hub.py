@@ -37,10 +37,11 @@ def locate(
     offline: bool | None,
     cache_dir: str | os.PathLike | None,
     force: bool,
+    command: str,
 ) -> Path:
     """The folder with `files` at `revision` in the cache, fetched if it may and must be.
 
-    `name` is what the user calls it.
+    `name` is what the user calls it, and `command` is what fetches it.
     """
     cache_dir = cache_dir and Path(cache_dir).expanduser()
     offline = is_offline(offline)
@@ -52,10 +53,13 @@ def locate(
             return path
     logger.debug("%s: not in the cache of the Hub", name)
     if offline:
+        found = _cached_files(repo, revision=revision, files=files, cache_dir=cache_dir)
+        missing = ", ".join(file for file in files if file not in found)
+        allowed = "HF_HUB_OFFLINE=0 " if is_offline(None) else ""
         raise FileNotFoundError(
-            f"{name} is not on this machine, and the network is not to be used: missing "
-            f"{', '.join(files)} of {repo} at {revision or 'main'}. With a network, this fetches "
-            f"them: python -m gdn_keras download {name}"
+            f"{name} is not on this machine, and the internet is not to be used: missing "
+            f"{missing} of {repo} at {revision or 'main'}. With the internet, this fetches what is "
+            f"missing: {allowed}{command}"
         )
     logger.debug("%s: asking the Hub for %s at %s", name, repo, revision or "main")
     return fetch(repo, revision=revision, files=files, cache_dir=cache_dir, force=force)
@@ -78,15 +82,16 @@ def cached(
     cache_dir: str | os.PathLike | None = None,
 ) -> Path | None:
     """The cached folder with all `files` at `revision` (default: main as last seen), or None."""
+    found = _cached_files(repo, revision=revision, files=files, cache_dir=cache_dir)
+    return found[files[0]].parent if len(found) == len(files) else None
+
+
+def _cached_files(repo, *, revision, files, cache_dir) -> dict[str, Path]:
     from huggingface_hub import try_to_load_from_cache
 
-    folders = set()
-    for name in files:
-        path = try_to_load_from_cache(repo, name, cache_dir=cache_dir, revision=revision)
-        if not isinstance(path, str):
-            return None
-        folders.add(Path(path).parent)
-    return folders.pop() if len(folders) == 1 else None
+    where = {"cache_dir": cache_dir, "revision": revision}
+    paths = {name: try_to_load_from_cache(repo, name, **where) for name in files}
+    return {name: Path(path) for name, path in paths.items() if isinstance(path, str)}
 
 
 def fetch(

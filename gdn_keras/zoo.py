@@ -15,7 +15,8 @@ import fnmatch
 import logging
 import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gdn_keras import hub
 from gdn_keras.config import POOLINGS
 from gdn_keras.folder import CARD_FILE as CARD_FILE
 from gdn_keras.folder import CONFIG_FILE as CONFIG_FILE
+from gdn_keras.folder import DESCRIPTION_FILES
 from gdn_keras.folder import FILES as FILES
 from gdn_keras.folder import METRICS_FILE as METRICS_FILE
 from gdn_keras.folder import RECIPE_FILE as RECIPE_FILE
@@ -83,19 +85,33 @@ def list_models(
     )
 
 
-def info(name: str | os.PathLike) -> ModelInfo:
-    """What is known about a network: a name, a zoo folder, or hf://owner/repo[@revision]."""
+def info(
+    name: str | os.PathLike,
+    *,
+    revision: str | None = None,
+    offline: bool | None = None,
+    cache_dir: str | os.PathLike | None = None,
+) -> ModelInfo:
+    """What is known about a network: a name, a zoo folder, or hf://owner/repo[@revision].
+
+    Never downloads weights. The other arguments are those of `load`.
+    """
     if _is_name(name):
         infos, _ = known_models()
         if name not in infos:
             raise _unknown(name, infos)
-        return infos[name]
-    known = read_folder(_find(name)[0]).info()
-    if str(name).startswith(hub.SCHEME):  # the folder is named after the commit
+        if revision is None:
+            return infos[name]
+    where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
+    known = _read(name, weights=False, **where).info()
+    if _is_name(name):  # the folder is named after the commit
+        repo, label = infos[name].hub_repo, name
+    elif str(name).startswith(hub.SCHEME):
         repo, _ = hub.parse_address(str(name))
-        names = {"name": repo.split("/")[1], "hub_repo": repo, "hub_revision": known.name}
-        known = dataclasses.replace(known, **names)
-    return known
+        label = repo.split("/")[1]
+    else:
+        return known
+    return dataclasses.replace(known, name=label, hub_repo=repo, hub_revision=known.name)
 
 
 def load(
@@ -124,7 +140,8 @@ def load(
 
     Args:
         name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
-        weights: False gives the network with fresh weights, and needs no weights file.
+        weights: False gives the network with fresh weights; their file is neither needed nor
+            downloaded.
         num_classes: if another than the network's own, the last jet layer and its batch norm
             start afresh; all other weights are kept.
         input_size: height and width in pixels, or one number for both.
@@ -134,28 +151,15 @@ def load(
         sampling_density: samples per sigma of the coarse grids; None computes every pixel.
             Default: as the network was trained.
         revision: branch, tag or commit on the Hub; then only the Hub and its cache are asked.
-        offline: True never touches the network. Default: what HF_HUB_OFFLINE says.
+        offline: True never touches the internet. Default: what HF_HUB_OFFLINE says.
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
     """
-    if not weights and revision is None and _is_name(name):
-        folder, config = None, info(name).config
-    else:
-        path, expected = _find(name, revision=revision, offline=offline, cache_dir=cache_dir)
-        folder = read_folder(path)
-        config = folder.config
-        if expected is not None and (
-            expected.weights_sha256 != folder.metrics.weights_sha256 or expected.config != config
-        ):
-            raise ValueError(
-                f"{path} is not the {name} of the registry: its weights must have sha256 "
-                f"{expected.weights_sha256} and its config must be the same. Received: "
-                f"{folder.metrics.weights_sha256}."
-            )
-    if isinstance(input_size, int):
-        input_size = (input_size, input_size)
+    where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
+    folder = _read(name, **where) if weights else None
+    config = folder.config if weights else info(name, **where).config
     changes = {
         "num_classes": num_classes,
-        "input_size": None if input_size is None else tuple(input_size),
+        "input_size": input_size,
         "channel_sigmas": None if channel_sigmas is None else tuple(map(float, channel_sigmas)),
         "scale_pooling": pooling,
         "spatial_selection": spatial_selection,
@@ -207,16 +211,41 @@ def _head(model: GaussDerNet) -> list[str]:
 # === Where networks are ===
 
 
+def _read(name: str | os.PathLike, *, weights: bool = True, **where) -> Folder:
+    """The folder of a network, wherever it is; without `weights` all but these."""
+    path, expected = _find(name, files=FILES if weights else DESCRIPTION_FILES, **where)
+    folder = read_folder(path, weights=weights)
+    found = folder.metrics.weights_sha256
+    if expected is not None and (
+        expected.weights_sha256 != found or expected.config != folder.config
+    ):
+        raise ValueError(
+            f"{path} is not the {name} of the registry: its weights must have sha256 "
+            f"{expected.weights_sha256} and its config must be the same. Received: {found}."
+        )
+    return folder
+
+
 def _find(
     name: str | os.PathLike,
     *,
+    files: Sequence[str] = FILES,
     revision: str | None = None,
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
     force: bool = False,
 ) -> tuple[Path, ModelInfo | None]:
     """The folder of a network, and what the registry says it must be if it is from the Hub."""
-    where = {"files": FILES, "offline": offline, "cache_dir": cache_dir, "force": force}
+    command = ["python", "-m", "gdn_keras", "download", str(name)]
+    command += [] if revision is None else ["--revision", revision]
+    command += [] if cache_dir is None else ["--cache-dir", str(cache_dir)]
+    where = {
+        "files": files,
+        "offline": offline,
+        "cache_dir": cache_dir,
+        "force": force,
+        "command": shlex.join(command),
+    }
     if str(name).startswith(hub.SCHEME):
         repo, at = hub.parse_address(str(name))
         if at is not None and revision not in (None, at):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hub_server import TOKEN, Fault, HubServer, connected
 from zoo_tools import predict, write_tiny
 
 from gdn_keras import registry, zoo
+from gdn_keras.__main__ import main
 
 REPO = "owner/net"
 TESTS = Path(__file__).parent
@@ -174,9 +176,59 @@ def test_offline_never_asks_and_says_how_to_fetch(hub, registered):
     assert hub.requests == []
 
 
+def test_the_command_in_the_error_fetches_what_is_missing(hub, registered, commit, tmp_path):
+    later = hub.commit(REPO, {"README.md": b"# later"})
+    for n, (name, revision) in enumerate(
+        [
+            ("net", None),
+            ("net", later),
+            ("hf://owner/net", commit),
+            (f"hf://owner/net@{later}", None),
+        ]
+    ):
+        where = dict(revision=revision, cache_dir=tmp_path / f"with blanks {n}")
+        partly = revision is None and name != "net"
+        if partly:
+            zoo.info(name, **where)
+        with pytest.raises(FileNotFoundError) as error:
+            zoo.load(name, offline=True, **where)
+        missing = "model.weights.h5" if partly else ", ".join(zoo.FILES)
+        assert f"missing {missing} of owner/net at" in str(error.value)
+        python, m, package, *arguments = shlex.split(str(error.value).partition("missing: ")[2])
+        assert (python, m, package) == ("python", "-m", "gdn_keras")
+        assert main(arguments) == 0
+        assert zoo.load(name, offline=True, **where)
+
+
+@pytest.mark.parametrize("command", ["info", "predict", "evaluate"])
+def test_offline_commands_never_ask(hub, commit, capsys, command):
+    image = ["photo.png"] if command == "predict" else []
+    assert main([command, "hf://owner/net", *image, "--offline"]) == 1
+    assert "the internet is not to be used" in capsys.readouterr().err
+    assert hub.requests == []
+    assert main(["download", "hf://owner/net"]) == 0
+    hub.requests.clear()
+    assert main(["info", "hf://owner/net", "--offline"]) == 0
+    assert "net\n===" in capsys.readouterr().out and hub.requests == []
+
+
+def test_without_weights_none_are_downloaded(hub, registered, commit, folder):
+    for arguments in (
+        dict(name="hf://owner/net"),
+        dict(name="net", revision=commit),
+        dict(name="net"),
+    ):
+        assert zoo.load(**arguments, weights=False).config == folder.config
+        known = zoo.info(**arguments)
+        assert (known.name, known.hub_repo, known.hub_revision) == ("net", REPO, commit)
+    asked = {r.rsplit("/", 1)[1] for r in hub.requests if "/resolve/" in r}
+    assert asked == set(zoo.FILES) - {"model.weights.h5"}
+
+
 def test_the_environment_can_say_offline(hub, registered, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(FileNotFoundError, match="net is not on this machine"):
+    again = "HF_HUB_OFFLINE=0 python -m gdn_keras download net"
+    with pytest.raises(FileNotFoundError, match=f"net is not on this machine.*: {again}"):
         zoo.load("net")
     assert hub.requests == []
 

@@ -161,6 +161,8 @@ def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
     with pytest.raises(ValueError, match=f"is not a whole zoo folder: {name} missing"):
         zoo.load(folder)
+    if name == "model.weights.h5":
+        assert zoo.load(folder, weights=False).config == zoo.info(folder).config
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.json", "recipe.json"])
@@ -180,7 +182,7 @@ def test_broken_json_names_the_file(folder, name, text):
         ("config.json", dict(widths="wide"), "`widths` must be positive integers"),
         ("config.json", dict(wdths=[1]), "Unknown config field 'wdths'. Did you mean 'widths'?"),
         ("metrics.json", dict(acuracy=1), "Unknown metrics field 'acuracy'. Did you mean 'accu"),
-        ("metrics.json", dict(golden=...), "The metrics lack golden"),
+        ("metrics.json", dict(golden=...), "The metrics must have golden"),
         ("metrics.json", dict(weights_sha256=5), "`weights_sha256` of the metrics must be str"),
         ("metrics.json", dict(accuracy={"1.000": "x"}), r"`accuracy` of the metrics must be dict"),
         ("metrics.json", dict(accuracy={}), "`accuracy` must have at least one size"),
