@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import zoo
+from gdn_keras import predict, zoo
 from gdn_keras.config import POOLINGS
 from gdn_keras.scale_space import METHODS
 
@@ -61,7 +61,7 @@ def _list(args) -> int:
 
 
 def _info(args) -> int:
-    known = zoo.info(args.name)
+    known = zoo.info(args.name, offline=args.offline or None)
     if args.json:
         _print_json(known.to_dict())
     else:
@@ -70,15 +70,12 @@ def _info(args) -> int:
 
 
 def _predict(args) -> int:
-    from gdn_keras import predict
-
-    known = zoo.info(args.name)
+    known = zoo.info(args.name, offline=args.offline or None)
+    trained = dict(dataset=known.dataset, train_sizes=known.train_sizes)
     images, failed = [], False
     for path in args.images:
         try:
-            images.append(
-                predict.read_image(path, config=known.config, dataset=known.dataset, fit=args.fit)
-            )
+            images.append(predict.read_image(path, config=known.config, fit=args.fit, **trained))
         except (ValueError, OSError) as error:
             failed = True
             print(f"error: {error}", file=sys.stderr)
@@ -105,7 +102,7 @@ def _print_prediction(image, prediction) -> None:
     for _, name, probability in prediction.classes:
         print(f"  {probability:7.2%}  {name}")
     share = f"{prediction.shares[prediction.channel]:.0%} of the output"
-    print(f"  scale channel {prediction.channel + 1} (sigma {prediction.sigma:.3g}): {share}")
+    print(f"  sigma {prediction.sigma:.3g}: {share} (scale channel {prediction.channel})")
 
 
 def _as_json(image, prediction) -> dict:
@@ -133,7 +130,7 @@ def _download(args) -> int:
 def _evaluate(args) -> int:
     from gdn_keras.evaluation import evaluate
 
-    known = zoo.info(args.name)
+    known = zoo.info(args.name, offline=args.offline or None)
     density = {"sampling_density": None} if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
     measured = evaluate(
@@ -186,21 +183,23 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("info", _info, "all that is known about a network")
     _add_name(command)
+    _add_offline(command)
     command.add_argument("--json", action="store_true")
 
-    command = add("predict", _predict, "classify image files")
+    text = "classify image files; scale channels and classes count from 0"
+    command = add("predict", _predict, text)
     _add_name(command)
     command.add_argument("images", nargs="+", metavar="IMAGE")
     command.add_argument(
         "--fit",
-        choices=("trained", "contain", "cover", "original"),
+        choices=predict.FITS,
         default="trained",
-        help="trained: the longer side becomes what images had in training; contain / cover: the "
-        "longer / shorter side fills the input; original: no resizing (default: trained)",
+        help="; ".join(f"{fit}: {text}" for fit, text in predict.FITS.items())
+        + " (default: %(default)s)",
     )
     command.add_argument("--top", type=_positive, default=3, help="how many classes")
     command.add_argument("--figure", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
-    command.add_argument("--offline", action="store_true", help="never use the network")
+    _add_offline(command)
     command.add_argument("--json", action="store_true")
 
     command = add("download", _download, "bring a network onto this machine; prints its folder")
@@ -218,13 +217,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--exact", action="store_true", help="compute every pixel")
     command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
     command.add_argument("--batch-size", type=_positive, default=32)
-    command.add_argument("--offline", action="store_true", help="no network for the weights")
+    _add_offline(command, "never use the internet for the network")
     command.add_argument("--json", action="store_true")
     return parser
 
 
 def _add_name(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="name, folder or hf://owner/repo[@revision]")
+
+
+def _add_offline(command: argparse.ArgumentParser, text: str = "never use the internet") -> None:
+    command.add_argument("--offline", action="store_true", help=text)
 
 
 def _positive(text: str) -> int:

@@ -5,7 +5,7 @@ Arrays in, arrays out; `gdn_keras.plots` draws what these functions return.
 | question                                           | function                                  |
 |----------------------------------------------------|-------------------------------------------|
 | where does it respond, at which scale, which class | `activation_maps`                         |
-| what do the scale channels say together            | `pool_over_scales`                        |
+| what do the scale channels say, also together      | `scale_logits`, `pool_over_scales`        |
 | which scale channel decides, or contributes most   | `scale_contributions`, `scale_shares`     |
 | where are the objects, and how large are they      | `localise`, `find_objects`                |
 | what does a layer's filter look like               | `effective_filters`, `strongest_pairs`    |
@@ -63,9 +63,16 @@ def scale_contributions(
 
     Rows sum to one; see `scale_shares`. Images must have the size of the network's input.
     """
-    images = _images(model, images)
-    logits = _run(model.scale_logits_model(), images, batch_size)
+    logits = scale_logits(model, images, batch_size=batch_size)
     return scale_shares(logits, pooling=model.config.scale_pooling)
+
+
+def scale_logits(model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32) -> np.ndarray:
+    """Outputs before pooling over scales, (image, scale channel, class).
+
+    Images must have the size of the network's input.
+    """
+    return _run(model.scale_logits_model(), _images(model, images), batch_size)
 
 
 def pool_over_scales(scale_logits: np.ndarray, *, pooling: str) -> np.ndarray:

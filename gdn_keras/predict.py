@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
+from scipy.special import softmax
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets.rescaled import RESCALINGS
-from gdn_keras.explain import activation_maps, scale_shares
+from gdn_keras.datasets import stir
+from gdn_keras.datasets.rescaled import NAMES, REGULAR, RESCALINGS
+from gdn_keras.explain import activation_maps, pool_over_scales, scale_logits, scale_shares
 from gdn_keras.model import GaussDerNet, learned_sigmas
 
 if TYPE_CHECKING:
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 80_000_000  # a 240 MB array; more is hardly a picture to be classified
 FITS = {
-    "trained": "the longer side becomes what images had in training",
+    "trained": "the longer side becomes what objects had in training",
     "contain": "the longer side fills the network's input",
     "cover": "the shorter side fills the network's input; the rest is cut off",
     "original": "no resizing; what is too large is cut off",
 }
-_BATCH = 32
 _SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
+_BLACK_STIR = ("stir_emoji",)  # objects on black; those of the other sets are in photographs
 PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
 
 
@@ -46,24 +48,35 @@ class Prediction:
     """A network's answer for one image."""
 
     classes: tuple[tuple[int, str, float], ...]  # index, name, probability; best first
-    channel: int  # the scale channel that decided, or contributed most
+    channel: int  # from 0: the scale channel that decided, or contributed most
     sigma: float  # its first-layer sigma
     shares: tuple[float, ...]  # of every scale channel in the output of the best class
 
 
 def read_image(
-    path: str | os.PathLike, *, config: GaussDerNetConfig, dataset: str, fit: str = "trained"
+    path: str | os.PathLike,
+    *,
+    config: GaussDerNetConfig,
+    dataset: str,
+    train_sizes: str | None = None,
+    fit: str = "trained",
 ) -> Fitted:
-    """Read an image file and fit it to a network trained on `dataset`; `fit` is one of `FITS`.
+    """Read an image file and fit it to a network.
 
     Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. What is
     left free of the network's input is filled as in training: black, mirrored or with the edge.
+
+    Args:
+        config: of the network.
+        dataset: what it was trained on, as `zoo.info` says.
+        train_sizes: the same for STIR: objects of which sizes.
+        fit: one of `FITS`.
     """
     if fit not in FITS:
         raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
     image, notes = _decode(Path(path), colour=config.input_channels == 3)
     height, width = config.input_size
-    trained_side, fill = as_in_training(config, dataset=dataset)
+    trained_side, fill = as_in_training(config, dataset=dataset, train_sizes=train_sizes)
     contain = min(height / image.height, width / image.width)
     scale = {
         "trained": trained_side / max(image.size) if trained_side else contain,
@@ -76,7 +89,8 @@ def read_image(
         from PIL import Image
 
         notes.append(f"resized from {image.width}x{image.height} to {size[0]}x{size[1]}")
-        image = image.resize(size, Image.Resampling.BICUBIC)
+        kept, box = _middle(image.size, size, (width, height))
+        image = image.resize(kept, Image.Resampling.BICUBIC, box=box)
     pixels = np.asarray(image)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     pixels = place(pixels, size=config.input_size, mode=PAD_MODES[fill])
@@ -87,15 +101,44 @@ def read_image(
     return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used as it is")
 
 
-def as_in_training(config: GaussDerNetConfig, *, dataset: str) -> tuple[int | None, str]:
-    """The longer side images had in training, None if they filled the input, and what was around.
+def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
+    """What `place` would keep of a resized image, and the part of the original that becomes it.
 
-    The surroundings are one of `PAD_MODES`, whose values are modes of `numpy.pad`.
+    Resizing only that part gives the same but for rounding, and an image that is a thousand times
+    as long as wide does not become a gigantic one first.
     """
-    if dataset not in RESCALINGS:
+    kept = tuple(map(min, resized, limit))
+    first = [(n - m) // 2 for n, m in zip(resized, kept, strict=True)]
+    last = [n + m for n, m in zip(first, kept, strict=True)]
+    scale = [n / m for n, m in zip(size, resized, strict=True)]
+    return kept, tuple(min(n * scale[k % 2], size[k % 2]) for k, n in enumerate([*first, *last]))
+
+
+def as_in_training(
+    config: GaussDerNetConfig, *, dataset: str, train_sizes: str | None = None
+) -> tuple[int | None, str]:
+    """The longer side objects had in training, None if they filled the input, and what was around.
+
+    Of several sizes it is the middle one. The surroundings are one of `PAD_MODES`, whose values
+    are modes of `numpy.pad`.
+
+    Args:
+        dataset: what the network was trained on.
+        train_sizes: for STIR, the name of a range of sizes; default all.
+    """
+    if dataset in REGULAR:
         return None, _FILLS[config.padding]
-    how = RESCALINGS[dataset]
-    return _SIDES[how.source], _FILLS[how.extension]
+    if dataset in RESCALINGS:
+        how = RESCALINGS[dataset]
+        return _SIDES[how.source], _FILLS[how.extension]
+    if dataset in stir.FILES:
+        sizes = stir.check_sizes(train_sizes or "all")
+        return (sizes[0] + sizes[-1]) // 2, "black" if dataset in _BLACK_STIR else "mirrored"
+    known = (*NAMES, *stir.FILES)
+    close = difflib.get_close_matches(dataset, known, n=1, cutoff=0.0)[0]
+    raise ValueError(
+        f"`dataset` must be one of {known}. Did you mean {close!r}? Received: dataset={dataset!r}."
+    )
 
 
 def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
@@ -194,16 +237,10 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
         top: how many classes.
     """
     config = model.config
-    network, pool = model.scale_logits_model(), model.get_layer("pooling")
-    batches = [
-        keras.ops.convert_to_numpy(network(pixels[n : n + _BATCH].astype("float32")))
-        for n in range(0, len(pixels), _BATCH)
-    ]
-    scale_logits = np.concatenate(batches)
-    logits = keras.ops.convert_to_numpy(pool(scale_logits))
-    shares = scale_shares(scale_logits, pooling=config.scale_pooling)
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+    per_scale = scale_logits(model, pixels)
+    logits = pool_over_scales(per_scale, pooling=config.scale_pooling)
+    shares = scale_shares(per_scale, pooling=config.scale_pooling)
+    probabilities = softmax(logits, axis=1)
     names = config.class_names or [f"class {k}" for k in range(config.num_classes)]
     sigmas = learned_sigmas(model)[:, 0]
     predictions = []

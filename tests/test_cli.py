@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -129,7 +131,11 @@ def test_predict_says_what_it_saw_and_what_decided(capsys, photo):
     assert first == ("photo.png  (resized from 120x90 to 32x24, surroundings up to 64x64 mirrored)")
     shares = [float(line.split("%")[0]) for line in classes]
     assert len(classes) == 3 and shares == sorted(shares, reverse=True)
-    assert last.startswith("  scale channel ") and last.endswith("100% of the output")
+    info = zoo.info("colour").config
+    channel = int(re.fullmatch(r"  sigma .*: 100% of the output \(scale channel (\d)\)", last)[1])
+    assert f"sigma {info.channel_sigmas[channel]:.3g}:" in last
+    _, out, _ = run(capsys, "predict", "colour", photo, "--json")
+    assert json.loads(out)[0]["scale_channel"] == channel
 
 
 def test_predict_gives_the_networks_own_answer(capsys, tmp_path):
@@ -198,6 +204,60 @@ def test_what_is_left_free_is_filled_as_in_training(tmp_path):
     )
     assert (grey.pixels == 200).sum() == 28 * 28 and (grey.pixels[22:50, 22:50] == 200).all()
     assert grey.how == "surroundings up to 72x72 black"
+
+
+@pytest.mark.parametrize(
+    "dataset, train_sizes, side, surroundings",
+    [
+        ("stir_emoji", "small", 24, "black"),
+        ("stir_emoji", "mid", 40, "black"),
+        ("stir_gtsrb", "large", 56, "mirrored"),
+        ("stir_sign", None, 40, "mirrored"),
+    ],
+)
+def test_stir_objects_get_the_middle_of_the_trained_sizes(
+    photo, dataset, train_sizes, side, surroundings
+):
+    config = zoo.info("colour").config
+    image = read_image(photo, config=config, dataset=dataset, train_sizes=train_sizes)
+    short = round(side * 90 / 120)
+    surrounded = f"surroundings up to 64x64 {surroundings}"
+    assert image.how == f"resized from 120x90 to {side}x{short}, {surrounded}"
+
+
+def test_stir_sizes_come_from_the_recipe(capsys, root, photo, tmp_path):
+    shutil.copytree(root / "colour", tmp_path / "signs")
+    for name, changes in {
+        "metrics.json": {"dataset": "stir_sign"},
+        "recipe.json": {"train_sizes": "small"},
+    }.items():
+        path = tmp_path / "signs" / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    code, out, _ = run(capsys, "predict", "./signs", photo)
+    assert code == 0 and "resized from 120x90 to 24x18" in out
+    assert "stir_sign small" in run(capsys, "info", "./signs")[1]
+
+
+def test_unknown_data_sets_are_refused(photo):
+    config = zoo.info("colour").config
+    message = (
+        "`dataset` must be one of .* Did you mean 'stir_emoji'. Received: dataset='stir_emojis'"
+    )
+    with pytest.raises(ValueError, match=message):
+        read_image(photo, config=config, dataset="stir_emojis")
+
+
+def test_covering_is_cut_before_it_is_resized(photo):
+    config = zoo.info("colour").config
+    with Image.open(photo) as original:
+        whole = np.asarray(original.resize((85, 64), Image.Resampling.BICUBIC)).astype(int)
+    image = read_image(photo, config=config, dataset=CIFAR, fit="cover")
+    assert np.abs(image.pixels - whole[:, 10:74]).max() <= 1
+    Image.fromarray(np.arange(1_000_000).astype(np.uint8)[None]).save("line.png")
+    line = read_image("line.png", config=config, dataset=CIFAR, fit="cover")
+    assert line.how.startswith("L made RGB, resized from 1000000x1 to 64000000x64, cut to 64x64")
+    middle = line.pixels[:, :, 0].astype(int)  # half of each of the two middle pixels
+    assert middle.min() >= 500_000 % 256 - 2 and middle.max() <= 500_000 % 256 + 1
 
 
 def save_modes(folder):
