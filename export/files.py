@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -69,12 +70,15 @@ def save_checked(
 
     from export.onnx_model import to_onnx
 
-    side, surroundings = as_in_training(info.config, dataset=info.dataset)
+    # of the network as it was trained, whatever size is exported
+    trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
+    side, surroundings = as_in_training(info.config, **trained)
     metadata = {
         "name": info.name,
         "dataset": info.dataset,
         "licence": info.licence,
-        "trained_side": str(side or max(info.config.input_size)),
+        "trained_size": json.dumps(info.config.input_size),
+        "trained_side": str(side or "fills"),  # images filled the input
         "surroundings": PAD_MODES[surroundings],
     }
     onnx.save(to_onnx(model, dynamic_size=dynamic_size, metadata=metadata, **options), path)

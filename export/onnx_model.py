@@ -93,7 +93,7 @@ def describe(config: GaussDerNetConfig, *, dynamic_size: bool = False) -> dict[s
     return {
         "class_names": json.dumps(config.class_names or [*map(str, range(config.num_classes))]),
         "input_size": "any" if dynamic_size else json.dumps([height, width]),
-        "trained_size": json.dumps([height, width]),
+        "canvas": json.dumps([height, width]),  # what images are fitted to, also if any size goes
         "preprocessing": "none: raw pixels 0…255, (batch, height, width, channel), "
         + ("RGB" if config.input_channels == 3 else f"{config.input_channels} channel(s)"),
         "channel_sigmas": json.dumps(config.channel_sigmas),

@@ -53,8 +53,11 @@ def read(image: str) -> Image.Image:
 def fit(image: str, facts: dict[str, str], *, channels: int) -> np.ndarray:
     """The image in the middle of an array (height, width, channels) as large as the input."""
     picture = read(image).convert("RGB" if channels == 3 else "L")
-    target = json.loads(facts["trained_size"])
-    scale = int(facts["trained_side"]) / max(picture.size)
+    target = json.loads(facts["canvas"])
+    if facts["trained_side"] == "fills":
+        scale = min(target[0] / picture.height, target[1] / picture.width)
+    else:  # the object stays as large as in training, whatever the size of the input
+        scale = int(facts["trained_side"]) / max(picture.size)
     width, height = (max(1, round(scale * side)) for side in picture.size)
     pixels = np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC))
     pixels = pixels.reshape(height, width, channels)
