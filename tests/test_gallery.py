@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
-from report_tools import write
+from report_tools import folder, write
 
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.model import build_model
-from training import gallery
+from training import CHECKOUT, gallery
 from training.__main__ import main
 from training.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
 from training.recipes import RECIPES
@@ -70,11 +70,11 @@ def test_page_shows_what_can_be_drawn(small_zoo, tmp_path):
     text = write_gallery(small_zoo, tmp_path).read_text()
     shown = set(re.findall(rf"\(figures/{PREFIX}(\w+)\.png\)", text))
     assert shown == {
-        "activation_maps",
-        "activation_maps_channels",
-        "filters_2jet",
-        "filters_3jet",
-        "localisation",
+        "activation_maps_fashion_translated_max_2jet",
+        "activation_maps_channels_cifar_avg_2jet",
+        "filters_2jet_cifar_avg_2jet",
+        "filters_3jet_cifar_avg_3jet",
+        "localisation_fashion_translated_max_2jet",
     }
     files = {file.name for file in (tmp_path / "figures").iterdir()}
     assert files == {f"{PREFIX}{name}.{suffix}" for name in shown for suffix in ("png", "pdf")}
@@ -82,15 +82,59 @@ def test_page_shows_what_can_be_drawn(small_zoo, tmp_path):
 
 
 def test_one_figure_leaves_the_others_alone(small_zoo, tmp_path):
+    """And no picture gets the caption of a network that it does not show."""
     (tmp_path / "figures").mkdir()
-    old = tmp_path / "figures" / f"{PREFIX}filters_3jet.png"
-    old.write_bytes(b"old")
-    (tmp_path / "figures" / f"{PREFIX}of_yesterday.pdf").write_bytes(b"of no exhibit")
+
+    def drawn_before(stem: str):
+        file = tmp_path / "figures" / f"{PREFIX}{stem}.png"
+        file.write_bytes(b"old")
+        return file
+
+    old = drawn_before("filters_3jet_cifar_avg_3jet")
+    gone = drawn_before("activation_maps_channels_fashion_avg_2jet")  # not in the zoo any more
+    of_yesterday = drawn_before("of_yesterday")
     text = write_gallery(small_zoo, tmp_path, names=["filters_2jet"]).read_text()
-    assert old.read_bytes() == b"old" and "filters_3jet.png" in text  # drawn before, still shown
-    assert (tmp_path / "figures" / f"{PREFIX}filters_2jet.png").stat().st_size > 10_000
-    assert "activation_maps.png" not in text
-    assert not (tmp_path / "figures" / f"{PREFIX}of_yesterday.pdf").exists()
+    assert old.read_bytes() == b"old" and f"({old.relative_to(tmp_path)})" in text
+    assert "The same for `cifar_avg_3jet`" in text
+    new = tmp_path / "figures" / f"{PREFIX}filters_2jet_cifar_avg_2jet.png"
+    assert new.stat().st_size > 10_000 and f"({new.relative_to(tmp_path)})" in text
+    assert not gone.exists() and not of_yesterday.exists()
+    # what could be drawn and was not asked for says so
+    for title in ("What the scale channels see", "Where the network sees what"):
+        assert f"## {title}\n\nNot drawn yet.\n" in text
+    assert "## The same on CIFAR-10\n\nNot yet trained: `cifar_max_2jet`, `cifar_single_2" in text
+
+
+def test_a_picture_keeps_the_name_of_its_network(tmp_path):
+    """A better network comes: what was drawn before is still captioned with what it shows."""
+    key, (better, *_, worse) = "filters_2jet", EXHIBITS["filters_2jet"].networks
+    results = Results({name: folder(name, dict.fromkeys(SIZES, 0.9)) for name in (better, worse)})
+    (tmp_path / "figures").mkdir()
+    (tmp_path / f"{EXHIBITS[key].file(key, worse)}.png").touch()
+    text = gallery.page(results, tmp_path)
+    assert f"every layer of `{worse}`" in text and f"_{worse}.png" in text and better not in text
+    assert EXHIBITS[key].best(results) == better
+    (tmp_path / f"{EXHIBITS[key].file(key, better)}.png").touch()
+    text = gallery.page(results, tmp_path)
+    assert f"every layer of `{better}`" in text and f"_{better}.png" in text
+
+
+def test_the_committed_page_is_that_of_the_committed_zoo():
+    """After `publish`: `python -m training gallery`."""
+    results, docs = Results.read(CHECKOUT / "zoo"), CHECKOUT / "docs"
+    best = {key: exhibit.best(results) for key, exhibit in EXHIBITS.items()}
+    shown = {key: name for key, name in best.items() if name is not None}
+    text = (docs / "GALLERY.md").read_text()
+    assert text == gallery.page(results, docs, shown=shown)
+    linked = set(re.findall(r"\(figures/([^)]+)\)", text))
+    files = {file.name for file in (docs / "figures").iterdir()}
+    assert linked <= files and {f for f in files if f.startswith(PREFIX)} <= linked
+
+
+def test_the_panels_of_a_histogram_are_named():
+    assert "all images, those that it classifies correctly, and those that it gets wrong" in (
+        EXHIBITS["scale_selection"].text
+    )
 
 
 def test_an_exhibit_shows_the_best_network_that_is_there(small_zoo, tmp_path):
@@ -104,9 +148,10 @@ def test_an_exhibit_shows_the_best_network_that_is_there(small_zoo, tmp_path):
     assert f"every layer of `{name}`" in text
     assert f"(figures/report_selection_{name}.png)" in text  # the file that the report draws too
     files = {file.stem for file in (tmp_path / "figures").iterdir()}
-    assert files == {f"{PREFIX}filters_2jet", f"report_selection_{name}"}
+    assert files == {f"{PREFIX}filters_2jet_{name}", f"report_selection_{name}"}
     text = write_gallery(small_zoo, tmp_path, names=["filters_2jet"]).read_text()
     assert "every layer of `cifar_avg_2jet`" in text
+    assert not (tmp_path / "figures" / f"{PREFIX}filters_2jet_{name}.png").exists()
 
 
 def test_filters_are_labelled_with_the_nearest_derivative(small_zoo):

@@ -8,6 +8,7 @@ from report_tools import curve, folder, histograms, selected, write, write_learn
 
 from gdn_keras import zoo
 from gdn_keras.explain import sigmas_and_fit
+from training import CHECKOUT
 from training.baselines import MODELS
 from training.claims import CLAIMS
 from training.figures import (
@@ -20,7 +21,7 @@ from training.figures import (
 )
 from training.paper import PAIRWISE_FIXED, PAIRWISE_LEARNED, POOLED_FIXED, POOLED_LEARNED
 from training.recipes import RECIPES, derived, trained
-from training.report import SECTIONS, write_report
+from training.report import FILE, SECTIONS, compose, write_report
 from training.results import MATCHED, Results
 from training.statistics import format_pairwise, format_pooled
 from training.verdicts import VERDICTS, rules
@@ -265,8 +266,51 @@ def test_the_same_zoo_gives_the_same_report(written):
     assert contents() == before and len(before) > 10
 
 
+def _without_other_runs(text: str) -> str:
+    """A.3 also counts runs that only the machine has that wrote the report."""
+    text = text.partition('<a id="section-a-3"></a>')[0]
+    return re.sub(r"(?m)^\| \[A\.3\].*\n", "", text)
+
+
+def test_the_committed_report_is_that_of_the_committed_zoo():
+    """After `publish`: `python -m training report`."""
+    text, drawings = compose(Results.read(CHECKOUT / "zoo"))
+    docs = CHECKOUT / "docs"
+    assert _without_other_runs((docs / FILE).read_text()) == _without_other_runs(text)
+    files = {f"report_{d.stem}.{suffix}" for d in drawings for suffix in ("png", "pdf")}
+    assert files == {file.name for file in (docs / "figures").glob("report_*")}
+
+
 def test_an_empty_zoo_gives_a_report_of_what_is_to_be_done(tmp_path):
     (tmp_path / "zoo").mkdir()
     text = write_report(tmp_path / "zoo", tmp_path / "docs").read_text()
     assert f"0 of {len(trained())} networks are trained" in text and "figures/" not in text
     assert "**✅ reproduced**" not in text and text.count("**⬜ not yet trained**") == len(SECTIONS)
+    assert text.count("⛔ cannot be compared |") == 2 + 1  # of GD-CNN; and the head of the summary
+
+
+def test_a_caption_says_what_a_share_is_of():
+    captions = {d.stem: d.caption for d in section_drawings("6.1", selected())}
+    decide, contribute = (captions[f"selection_fashion_{p}_2jet"] for p in ("max", "avg"))
+    figures = {d.stem: d.figure for d in section_drawings("6.1", selected())}
+    for pooling, words in (("max", "% of the images"), ("avg", "mean share of the output (%)")):
+        axes = figures[f"selection_fashion_{pooling}_2jet"].axes
+        assert [ax.get_ylabel() for ax in axes[3:]] == [words] * 3  # the colour bars
+    assert "that decide in `fashion_max_2jet`, in % of the images: all images" in decide
+    assert "that contribute to the answer in `fashion_avg_2jet`, in % of the output" in contribute
+    assert "decide" not in contribute
+
+
+def test_ancestors_count(tmp_path):
+    name = "fashion_max_2jet"
+    one = folder(name, curve(0.87, 0.93, 0.92))
+    one.recipe["ancestors"] = [
+        {"name": "fashion_avg_2jet", "seed": 0, "images": 60_000},
+        {"name": "fashion_single_2jet", "seed": 0, "images": 480_000},
+    ]
+    assert (
+        "| `cpu`, 1,234 images after 540,000 of its ancestors |" in compose(Results({name: one}))[0]
+    )
+    one.recipe["ancestors"][1]["images"] = None  # not known
+    text, _ = compose(Results({name: one}))
+    assert "| `cpu`, 1,234 images after those of its ancestors |" in text

@@ -13,7 +13,7 @@ from training_helpers import Place, start
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
 from training import commands, runs, stages, state, trainer
-from training.__main__ import make_parser
+from training.__main__ import main, make_parser
 from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
 
@@ -38,9 +38,7 @@ def after_single(single, place):
 
 
 def _arguments(place):
-    return make_parser().parse_args(
-        ["list", "--runs", str(place.runs), "--zoo", str(place.zoo), "--data", str(place.data)]
-    )
+    return make_parser().parse_args(["list", "--runs", str(place.runs), "--zoo", str(place.zoo)])
 
 
 # === run, evaluate, publish ===
@@ -105,11 +103,14 @@ def test_the_card_and_the_recipe_say_what_was_done(single):
         "![accuracy per size](accuracy.png)",
         "Budget `cpu`: 1,280 images",
         "**less than the paper's budget** of 32 epochs",
+        "- stage `single`: 2 epochs, batch 32",
+        "One scale channel: not meant for objects of other sizes. Objects are expected at the",
         "## Limits",
         "Perzanowski and T. Lindeberg",
     ):
         assert words in text
     assert (folder.path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    assert "what the scale channels give" not in text and "dropout" not in text
     row = next(line for line in text.splitlines() if line.startswith("| accuracy %"))
     shown = [float(cell.strip(" *")) for cell in row.split("|")[2:-1]]
     expected = [100 * value for value in folder.metrics.accuracy.values()]
@@ -122,7 +123,7 @@ def test_a_finished_run_is_left_alone(single, capsys):
     assert capsys.readouterr().out == "tiny_single: finished\n"
     assert (single.folder("tiny_single") / state.WEIGHTS).stat().st_mtime_ns == before
     assert single("run", "tiny_single", "--budget", "paper") == 1
-    assert "`--budget` must be cpu, with which the run" in capsys.readouterr().err
+    assert "`--budget` must be cpu, as when the run" in capsys.readouterr().err
 
 
 def test_list_shows_status_and_numbers(single, place, capsys):
@@ -162,6 +163,9 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg")
     assert folder.recipe["lineage"] == ["tiny_single"]
     assert "The weights started from `tiny_single`." in folder.card
+    assert "Budget `cpu`: 1,280 images after 1,280 of its ancestor, in " in folder.card
+    assert "what the scale channels give" in folder.card
+    assert ", no scale-channel dropout, flip, " in folder.card
     histograms = folder.metrics.scale_histograms
     assert list(histograms) == SIZES
     assert all(sum(groups["all"]) == pytest.approx(1, abs=1e-5) for groups in histograms.values())
@@ -170,6 +174,8 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     assert folder.recipe["lineage"] == ["tiny_avg", "tiny_single"]
     words = "The weights started from `tiny_avg`, which started from `tiny_single`."
     assert words in folder.card
+    assert "640 images after 2,560 of its ancestors, in " in folder.card
+    assert ": 1 epoch, batch 32" in folder.card and ", scale-channel dropout 0.2, " in folder.card
 
 
 def test_records_that_know_only_the_nearest_relative(single, place):
@@ -183,8 +189,15 @@ def test_records_that_know_only_the_nearest_relative(single, place):
     chain = runs.ancestors("tiny_max", arguments)
     assert [ancestor["name"] for ancestor in chain] == ["tiny_max", "tiny_avg", "tiny_single"]
     assert [ancestor["seed"] for ancestor in chain] == [0, 0, 0]
+    assert chain[2]["images"] == 1280  # its zoo folder says so
+    record = old | {"ancestors": [{"name": "tiny_single", "seed": 0}]}  # when images were not
+    (place.folder("tiny_avg") / state.RECORD).write_text(json.dumps(record))
+    assert runs.ancestors("tiny_avg", arguments)[1] == chain[2]
+    record["ancestors"][0]["seed"] = 5  # another network than the one that is there
+    (place.folder("tiny_avg") / state.RECORD).write_text(json.dumps(record))
+    assert runs.ancestors("tiny_avg", arguments)[1]["images"] is None
     shutil.rmtree(place.folder("tiny_avg"))
-    last = {"name": "tiny_avg", "seed": None}
+    last = {"name": "tiny_avg", "seed": None, "images": None}
     assert runs.ancestors("tiny_max", arguments) == [chain[0], last]
 
 
@@ -221,7 +234,7 @@ def test_a_published_network_lends_its_weights_too(single, place):
         assert place(command, "tiny_avg_transfer", "--seed", "3") == 0
     folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg_transfer")
     assert folder.recipe["seed"] == 3
-    assert folder.recipe["ancestors"] == [{"name": "tiny_single", "seed": 0}]
+    assert folder.recipe["ancestors"] == [{"name": "tiny_single", "seed": 0, "images": 1280}]
     assert "these are the weights of `tiny_single` (seed 0), in 3" in folder.card
 
 
@@ -286,6 +299,7 @@ def test_stir_has_all_sizes(place):
     folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_stir")
     assert list(folder.metrics.accuracy) == [str(size) for size in range(17, 65)]
     assert "Trained on objects of 33 to 48 pixels only" in folder.card
+    assert folder.info().train_sizes == "mid"
     assert np.sum(folder.metrics.confusion) == 36
     assert folder.config.class_names[:2] == ("tired", "surprise")
 
@@ -358,6 +372,22 @@ def test_the_budget_of_the_paper_compiled_with_xla(place, monkeypatch):
     assert (stage["name"], stage["dtype"], stage["warmup"]) == ("single", "float32", 0)
 
 
+def test_who_publishes_is_told_what_else_to_bring_up_to_date(after_single, capsys, monkeypatch):
+    """In the checkout; a zoo elsewhere has no tables, report or gallery."""
+    place = after_single
+    assert place("publish", "tiny_single") == 0
+    assert "python -m training" not in capsys.readouterr().out
+    monkeypatch.setattr(runs, "CHECKOUT", place.zoo.parent)
+    assert main(["queue", "tiny_single", "--runs", str(place.runs)]) == 0  # it is there already
+    assert "python -m training" not in capsys.readouterr().out
+    shutil.rmtree(place.zoo)
+    for command in ("publish", "queue"):
+        assert main([command, "tiny_single", "--runs", str(place.runs)]) == 0
+        advice = re.findall(r"`python -m training (\w+)`", capsys.readouterr().out)
+        assert advice == ["results", "report", "gallery"]
+        shutil.rmtree(place.zoo)
+
+
 # === queue ===
 
 
@@ -384,6 +414,8 @@ def test_the_queue_trains_measures_and_publishes(after_single, capsys):
     assert "cifar32_discrete_s1p00: Missing data_batch_1.bin" in printed.err
     assert "Failed: cifar32_discrete_s1p00." in printed.err  # and the queue went on
     assert sorted(path.name for path in place.zoo.iterdir()) == ["tiny_avg_transfer", "tiny_single"]
+    assert place("queue", "tiny_single") == 0
+    assert capsys.readouterr().out.startswith("tiny_single: published already; delete its folders")
 
 
 def test_the_queue_stops_in_the_middle_of_a_recipe(place, capsys):

@@ -25,8 +25,10 @@ class Place:
         self.data, self.runs, self.zoo = data, base / "runs", base / "zoo"
 
     def __call__(self, *words, data=None):
-        where = ["--data", str(data or self.data), "--runs", str(self.runs)]
-        return main([*words, *where, "--zoo", str(self.zoo)])
+        where = ["--runs", str(self.runs), "--zoo", str(self.zoo)]
+        if words[0] not in ("list", "publish"):
+            where += ["--data", str(data or self.data)]
+        return main([*words, *where])
 
     def folder(self, name):
         return self.runs / f"{name}-seed0"
@@ -44,25 +46,30 @@ def write_data_folder(folder):
         chosen = np.arange(count) % len(samples)
         write_idx(fashion / f"{part}-images-idx3-ubyte.gz", samples.images[chosen, :, :, 0])
         write_idx(fashion / f"{part}-labels-idx1-ubyte.gz", samples.labels[chosen].astype("uint8"))
-    samples = load_samples("stir_emoji")
+    (folder / "stir").mkdir()
+    write_stir(folder / "stir" / "emoji.npz", load_samples("stir_emoji"))
+    return folder
+
+
+def write_stir(path, samples):
+    """A file in the format of STIR: in each of its parts the samples, once for every size."""
     sizes = 64 - np.arange(48)
     # the samples are of three sizes; every other size gets the images of the nearest of them
     there = np.unique(samples.object_sizes)
     nearest = there[np.abs(there[None] - sizes[:, None]).argmin(axis=1)]
-    images = np.stack([samples.images[samples.object_sizes == size, ..., 0] for size in nearest])
+    images = np.stack([samples.images[samples.object_sizes == size] for size in nearest])
+    images = images[..., 0] if images.shape[-1] == 1 else images  # grey ones have no channel axis
     labels = np.stack([samples.labels[samples.object_sizes == size] for size in nearest])
     three = np.ones((3, 1, 1, 1), int)
-    (folder / "stir").mkdir()
     np.savez(
-        folder / "stir" / "emoji.npz",
-        imgs=np.broadcast_to(images[None, :, :, None], (3, *images.shape[:2], 1, 64, 64)),
+        path,
+        imgs=np.stack([images[:, :, None]] * 3),
         lbls=three * labels[None, :, :, None],
         scls=three * sizes[None, :, None, None] * np.ones((1, 1, labels.shape[1], 1), int),
         psts=np.zeros((3, *labels.shape, 1, 2), int),
         metadata=np.array([["title", "samples"]]),
         lbldata=np.array(samples.class_names),
     )
-    return folder
 
 
 # One process imports the libraries; its forks are as good as fresh processes and start at once.

@@ -104,12 +104,17 @@ def queue(arguments) -> int:
     os.nice(arguments.nice)
     recipes = [get(name) for name in arguments.names or _by_priority(arguments)]
     deadline = None if arguments.hours is None else time.time() + 3600 * arguments.hours
-    failed = []
+    failed, published = [], False
     with Stopping(deadline=deadline) as stop:
         for recipe in recipes:
             try:
                 if not is_published(recipe.name, arguments) and not stop():
-                    _train_to_zoo(recipe, arguments, stop)
+                    published |= _train_to_zoo(recipe, arguments, stop)
+                elif recipe.name in arguments.names and not stop():
+                    print(
+                        f"{recipe.name}: published already; delete its folders in "
+                        f"{zoo_folder(arguments)} and {all_runs(arguments)} to train it again"
+                    )
             except state.RunIsLocked as error:
                 print(f"{recipe.name}: left out. {error}")
             except (ValueError, OSError, RuntimeError) as error:
@@ -117,15 +122,21 @@ def queue(arguments) -> int:
                 failed.append(recipe.name)
     if failed:
         print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
+    if published:
+        _advise(arguments)
     if stop():
         print("Stopped; the same command goes on.")
     return 1 if failed else STOPPED if stop.asked else 0
 
 
-def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> None:
-    if _train(recipe, arguments, stop):
-        if _evaluate(recipe, arguments, way="trained", stop=stop) is not None:
-            _publish(recipe, arguments)
+def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> bool:
+    """Whether it is published now."""
+    if not _train(recipe, arguments, stop):
+        return False
+    if _evaluate(recipe, arguments, way="trained", stop=stop) is None:
+        return False
+    _publish(recipe, arguments)
+    return True
 
 
 def _by_priority(arguments) -> list[str]:
@@ -179,6 +190,7 @@ def _evaluate(recipe: Recipe, arguments, *, way: str, stop: Stopping):
 
 def publish(arguments) -> int:
     _publish(get(arguments.name), arguments)
+    _advise(arguments)
     return 0
 
 
@@ -198,6 +210,13 @@ def _publish(recipe: Recipe, arguments) -> None:
         matched=read_results(recipe, folder, way="matched"),
     )
     print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
+
+
+def _advise(arguments) -> None:
+    """What is made from the checkout's zoo is not written on the way: people may work on it."""
+    if not arguments.zoo:
+        commands = ", ".join(f"`python -m training {c}`" for c in ("results", "report", "gallery"))
+        print(f"{commands} bring tables, report and gallery up to date.")
 
 
 def report(arguments) -> int:
@@ -273,6 +292,8 @@ def _run_words(name: str, arguments) -> list[str]:
     words = [sys.executable, "-m", "training", "run", name, *trial_options(arguments)]
     for option in ("seed", "budget", "precision", "devices"):
         words += [f"--{option}", str(getattr(arguments, option))]
+    for option, value in (("from", arguments.start), ("exact-phase", arguments.exact_phase)):
+        words += [f"--{option}", str(value)] if value is not None else []
     places = {
         "runs": all_runs(arguments),
         "data": arguments.data or os.environ.get(ENVIRONMENT_VARIABLE),

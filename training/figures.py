@@ -69,6 +69,12 @@ class Drawing(NamedTuple):
 # === Kinds of figures ===
 
 
+def known_curves(results: Results, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
+    """Label -> curve of those of `networks`, label -> name, that are there."""
+    curves = {label: results.curve(name) for label, name in networks.items()}
+    return {label: curve for label, curve in curves.items() if curve}
+
+
 def curves_figure(
     results: Results, networks: Mapping[str, str], *, section: str | None = None
 ) -> Figure | None:
@@ -77,8 +83,7 @@ def curves_figure(
     With a section, also the accuracies that the paper's text names there. Where some curves lie
     so close together that another one hides their differences, a second panel shows these alone.
     """
-    curves = {label: results.curve(name) for label, name in networks.items()}
-    curves = {label: curve for label, curve in curves.items() if curve}
+    curves = known_curves(results, networks)
     if len(curves) < 2:
         return None
     paper = {
@@ -114,6 +119,7 @@ def histogram_figure(results: Results, name: str) -> Figure | None:
             ax,
             size_factors=list(results.accuracies[name]),
             channel_sigmas=results.folders[name].config.channel_sigmas,
+            pooling=RECIPES[name].config.scale_pooling,
             title=f"{group} classifications",
         )
         ax.label_outer()
@@ -187,7 +193,7 @@ def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
         if ours is not None:
             family = _FAMILIES["fashion" if name.startswith("fashion") else "cifar"]
             value = ACCURACY[name]
-            groups.setdefault(family, []).append((value.mean, value.std, ours))
+            groups.setdefault(family, []).append((value.mean, value.std or 0.0, ours))
     if not groups:
         return None
     figure, axes = plots.new_figure(height=80)
@@ -210,9 +216,12 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
         figure = curves_figure(results, networks, section=section)
         add(stem, caption, figure, networks.values())
     for name in HISTOGRAMS.get(section, ()):
+        decides = RECIPES[name].config.scale_pooling == "max"
         caption = (
-            f"Scale channels that decide in `{name}`; dots: their mean, dotted: what scale "
-            "covariance asks for."
+            f"Scale channels that {'decide' if decides else 'contribute to the answer'} in "
+            f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}: all "
+            "images, those classified correctly, and those classified wrongly; dots: mean scale, "
+            "dotted: what scale covariance asks for."
         )
         add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":

@@ -1,14 +1,15 @@
 """`docs/GALLERY.md`: the best figures from the zoo's networks, each with the command that makes it.
 
     python -m training gallery                  # all figures whose networks are trained
-    python -m training gallery filters_2jet     # one figure; the page is brought up to date
+    python -m training gallery filters_2jet     # one figure; the others stay as they are
 
-The images are those that come with the package, so no data set is needed.
+The images are those that come with the package, so no data set is needed. The file of a figure that
+shows one network has its name in it, so that a picture is never taken for that of another network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,11 +33,18 @@ class Exhibit(NamedTuple):
     title: str
     text: str  # {name}: the network that is shown
     networks: tuple[str, ...]  # the best first; the first that is there is shown
-    draw: Callable[[Results, str], Figure | None]
+    draw: Callable[[Results, str], Figure]
     stem: str = ""  # of the files, if the report has the same figure; {name} as above
+    ready: Callable[[Results, str], bool] = lambda results, name: True  # can `draw` do it?
 
     def file(self, key: str, name: str) -> str:
-        return f"{FIGURES}/{self.stem.format(name=name) or PREFIX + key}"
+        own = f"{PREFIX}{key}_{name}" if "{name}" in self.text else f"{PREFIX}{key}"
+        return f"{FIGURES}/{self.stem.format(name=name) or own}"
+
+    def best(self, results: Results) -> str | None:
+        """The network to show; None if nothing can be drawn."""
+        here = (name for name in self.networks if name in results.folders)
+        return next((name for name in here if self.ready(results, name)), None)
 
 
 def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -> Path:
@@ -49,6 +57,27 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
             raise ValueError(f"`names` must be of {list(EXHIBITS)}. Received: {name!r}.")
     results, docs = Results.read(Path(zoo_dir)), Path(docs_dir)
     (docs / FIGURES).mkdir(parents=True, exist_ok=True)
+    shown = {}
+    for key, exhibit in EXHIBITS.items():
+        name = exhibit.best(results)
+        if name is not None and (not names or key in names):
+            plots.save(exhibit.draw(results, name), docs / exhibit.file(key, name))
+            shown[key] = name
+    text = page(results, docs, shown=shown)
+    for file in (docs / FIGURES).glob(f"{PREFIX}*.p[nd][gf]"):
+        if f"({FIGURES}/{file.name})" not in text:
+            file.unlink()
+    path = docs / FILE
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def page(results: Results, docs: Path, *, shown: Mapping[str, str] | None = None) -> str:
+    """The text of the page, from the figures that are in `docs`.
+
+    `shown` are the networks of exhibits; the others show the best network that they have a picture
+    of.
+    """
     lines = [
         "# Gallery",
         "",
@@ -58,28 +87,24 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
         "",
     ]
     for key, exhibit in EXHIBITS.items():
-        shown = next((name for name in exhibit.networks if name in results.folders), "")
-        file = exhibit.file(key, shown)
-        if shown and (not names or key in names):
-            figure = exhibit.draw(results, shown)
-            if figure is not None:
-                plots.save(figure, docs / file)
+        here = [name for name in exhibit.networks if name in results.folders]
+        drawn = (name for name in here if (docs / f"{exhibit.file(key, name)}.png").exists())
+        name = (shown or {}).get(key) or next(drawn, None)
         lines += [f"## {exhibit.title}", ""]
-        if shown and (docs / f"{file}.png").exists():
-            text = exhibit.text.format(name=shown)
+        if name is not None:
+            file = exhibit.file(key, name)
+            text = exhibit.text.format(name=name)
             lines += [f"[![{exhibit.title}]({file}.png)]({file}.pdf)", "", text, ""]
+        elif exhibit.best(results) is not None:
+            lines += ["Not drawn yet.", ""]
         else:
-            needed = [f"`{name}`" for name in exhibit.networks if name not in results.folders]
+            missing = [f"`{name}`" for name in exhibit.networks if name not in here]
+            word = "trained" if missing else "measured"
+            needed = missing or [f"`{name}`" for name in here]
             more = ", …" if len(needed) > 3 else ""
-            lines += [f"Not yet trained: {', '.join(needed[:3])}{more}.", ""]
+            lines += [f"Not yet {word}: {', '.join(needed[:3])}{more}.", ""]
         lines += ["```", f"python -m training gallery {key}", "```", ""]
-    own = {f"{PREFIX}{key}" for key, exhibit in EXHIBITS.items() if not exhibit.stem}
-    for file in (docs / FIGURES).glob(f"{PREFIX}*.p[nd][gf]"):
-        if file.stem not in own:  # of an exhibit that there is no more
-            file.unlink()
-    path = docs / FILE
-    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    return path
+    return "\n".join(lines).rstrip() + "\n"
 
 
 # === Exhibits that need weights and images ===
@@ -200,8 +225,12 @@ def _recognised(model: GaussDerNet, sets: Sequence[Arrays], wanted: str) -> int:
 _TRANSLATED = ("fashion_translated_max_2jet", "fashion_translated_avg_2jet")
 
 
-def _curves(section: str) -> Callable[[Results, str], Figure | None]:
-    return lambda results, name: figures.curves_figure(results, figures.CURVES[section][0][2])
+def _curves(section: str) -> dict[str, Callable]:
+    networks = figures.CURVES[section][0][2]
+    return {
+        "draw": lambda results, name: figures.curves_figure(results, networks),
+        "ready": lambda results, name: len(figures.known_curves(results, networks)) > 1,
+    }
 
 
 EXHIBITS: dict[str, Exhibit] = {
@@ -210,21 +239,23 @@ EXHIBITS: dict[str, Exhibit] = {
         "Accuracy on the rescaled Fashion-MNIST test set, with one scale channel and with several, "
         "pooled by max or average; below, the networks with several alone.",
         ("fashion_max_2jet", "fashion_avg_2jet", "fashion_single_2jet"),
-        _curves("6.1"),
+        **_curves("6.1"),
     ),
     "scale_generalisation_cifar": Exhibit(
         "The same on CIFAR-10",
         "Accuracy on the rescaled CIFAR-10 test set.",
         ("cifar_max_2jet", "cifar_avg_2jet", "cifar_single_2jet"),
-        _curves("6.3"),
+        **_curves("6.3"),
     ),
     "scale_selection": Exhibit(
         "The scale that decides",
         "Share of the test images for which a scale channel has the largest response "
-        "(`{name}`). Dots: mean scale; dotted: proportional to the size.",
+        "(`{name}`), from above: all images, those that it classifies correctly, and those that it "
+        "gets wrong. Dots: mean scale; dotted: proportional to the size.",
         ("fashion_max_2jet", "cifar_max_2jet"),
         figures.histogram_figure,
         stem="report_selection_{name}",
+        ready=lambda results, name: results.histogram(name) is not None,
     ),
     "activation_maps": Exhibit(
         "Where the network sees what",

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-import io
 import json
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdn_keras import zoo
+from gdn_keras import plots, zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import load_samples
+from gdn_keras.datasets import Arrays, load_samples
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.datasets.samples import FAMILIES
 from gdn_keras.model import GaussDerNet, count_parameters
 from gdn_keras.records import LICENCE
 from training.evaluate import SizeResult, test_sizes
+from training.figures import STYLES
 from training.paper import paper_accuracy
 from training.recipes import TRAIN_SIZES, Recipe
+from training.runs import images_seen
 from training.state import RECORD, WEIGHTS
 from training.trainer import versions
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 GOLDEN_IMAGES = 8
+FIGURE = "accuracy.png"
+# as in gdn_keras/data/SAMPLES.md
 LICENCES = {
     "fashion": "Fashion-MNIST images: MIT",
-    "cifar": "CIFAR-10 images: free for research, cite Krizhevsky 2009",
-    "stir_emoji": "STIR emoji: CC BY 4.0 artwork",
-    "stir_gtsrb": "GTSRB photographs: free for research, cite Stallkamp et al. 2012",
+    "cifar": "CIFAR-10 images: no licence is stated by its authors, who ask to be cited "
+    "(Krizhevsky and Hinton, 2009); the photographs belong to their owners",
+    "stir_emoji": "STIR emoji: CC BY 4.0 (the icons of Font Awesome Free 5)",
+    "stir_gtsrb": "GTSRB photographs: no licence came with the files; its authors ask to be cited "
+    "(Stallkamp, Schlipsing, Salmen and Igel, 2012)",
 }
 
 
@@ -60,6 +71,7 @@ def publish(
         "versions": record["versions"],
         "paper_section": recipe.paper_section,
         "paper_epochs": recipe.epochs,
+        **({"train_sizes": recipe.train_sizes} if recipe.train_sizes else {}),
     }
     return zoo.write_folder(
         zoo_folder / recipe.name,
@@ -68,7 +80,7 @@ def publish(
         metrics=metrics,
         recipe=facts,
         card=card(recipe, config, metrics, facts),
-        figures={"accuracy.png": _figure(recipe, metrics)} if len(metrics.accuracy) > 1 else {},
+        figures={FIGURE: _png(draw_accuracy(recipe, metrics))} if len(metrics.accuracy) > 1 else {},
     )
 
 
@@ -76,7 +88,7 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
     accuracy = _accuracy(results)
     sizes = TRAIN_SIZES.get(recipe.train_sizes)
     reference = results[str(sum(sizes) // 2) if sizes else "1.000"]  # a size it was trained on
-    samples = load_samples(recipe.dataset)
+    sample_set, samples = golden_samples(recipe)
     logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
     indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
     printed = paper_accuracy(recipe.name)
@@ -90,11 +102,13 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
         matched_accuracy=matched and _accuracy(matched),
         mean_accuracy=float(np.mean(list(accuracy.values()))),
         golden=zoo.Golden(
-            sample_set=recipe.dataset,
+            sample_set=sample_set,
             indices=tuple(int(i) for i in indices),
             logits=tuple(tuple(round(float(v), 6) for v in logits[i]) for i in indices),
         ),
-        sample_accuracy=float((logits.argmax(axis=1) == samples.labels).mean()),
+        sample_accuracy=float((logits.argmax(axis=1) == samples.labels).mean())
+        if sample_set == recipe.dataset
+        else None,
         scale_histograms={key: r.histograms for key, r in results.items()}
         if len(model.config.channel_sigmas) > 1
         else None,
@@ -105,6 +119,19 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
         versions=versions(),
         seconds=round(sum(r.seconds for r in results.values()), 1),
     )
+
+
+def golden_samples(recipe: Recipe) -> tuple[str, Arrays]:
+    """The bundled images of the data set; where there are none, other images of their shape."""
+    bundled = (*FAMILIES, *RESCALINGS)
+    if recipe.dataset in bundled:
+        return recipe.dataset, load_samples(recipe.dataset)
+    shape = (*recipe.config.input_size, recipe.config.input_channels)
+    for name in bundled:
+        samples = load_samples(name)
+        if samples.images.shape[1:] == shape:
+            return name, samples
+    raise ValueError(f"`input_size` must be that of a bundled set. Received: images of {shape}.")
 
 
 def _accuracy(results: dict[str, SizeResult]) -> dict[str, float]:
@@ -137,7 +164,7 @@ def card(
         "",
     ]
     if len(metrics.accuracy) > 1:
-        lines += ["![accuracy per size](accuracy.png)", ""]
+        lines += [f"![accuracy per size]({FIGURE})", ""]
     if recipe.paper_section and metrics.paper_accuracy is None:
         lines += [
             f"The paper (section {recipe.paper_section}) shows this network's accuracy in a "
@@ -147,9 +174,10 @@ def card(
     lines += ["## How it was trained", *_history(recipe, facts)]
     for stage in facts["stages"]:
         lines.append(
-            f"- stage `{stage['name']}`: {stage['epochs']} epochs, batch {stage['batch_size']}, "
+            f"- stage `{stage['name']}`: {_epochs(stage['epochs'])}, batch {stage['batch_size']}, "
             f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
             f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
+            f"{_dropout(stage['config'])}"
             f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
         )
     if facts["statistics_images"]:
@@ -160,8 +188,13 @@ def card(
     lines += [
         "",
         "## Limits",
-        f"Trained on {_trained_sizes(recipe)} only; the accuracy at other sizes is what the scale "
-        "channels give. Objects are expected "
+        f"Trained on {_trained_sizes(recipe)} only"
+        + (
+            "; the accuracy at other sizes is what the scale channels give. "
+            if channels > 1
+            else ". One scale channel: not meant for objects of other sizes. "
+        )
+        + "Objects are expected "
         + (
             "at the centre of the image."
             if config.spatial_selection == "centre"
@@ -190,9 +223,10 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
         ]
     minutes = facts["seconds"] / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    duration = "1 minute" if duration == "1 minutes" else duration
     full = facts["budget"] == "paper"
     lines = [
-        f"Budget `{facts['budget']}`: {facts['images_seen']:,} images in {duration} on the "
+        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on the "
         f"machine it was trained on{', the full schedule of the paper' * full}. "
         f"Seed {facts['seed']}."
     ]
@@ -204,6 +238,18 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
     return lines
+
+
+def _epochs(count: float) -> str:
+    return f"{count:g} epoch{'s' * (count != 1)}"
+
+
+def _dropout(config: dict[str, Any]) -> str:
+    """What a network of several scale channels was trained with."""
+    if len(config["channel_sigmas"]) == 1:
+        return ""
+    share = config["scale_dropout"]
+    return f"scale-channel dropout {share:g}, " if share else "no scale-channel dropout, "
 
 
 def _trained_sizes(recipe: Recipe) -> str:
@@ -225,45 +271,52 @@ def _table(metrics: zoo.Metrics) -> list[str]:
     keys = list(metrics.accuracy)
     if len(keys) > 9:  # STIR: every fourth size, the full list is in metrics.json
         keys = keys[::4]
+    several = len(metrics.accuracy) > 1
     rows = [
-        ["size", *(k.rstrip("0").rstrip(".") if "." in k else k for k in keys), "mean"],
-        ["---"] * (len(keys) + 2),
-        [
-            "accuracy %",
-            *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys),
-            f"**{100 * metrics.mean_accuracy:.2f}**",
-        ],
+        ["size", *(k.rstrip("0").rstrip(".") if "." in k else k for k in keys)],
+        ["---"] * (len(keys) + 1),
+        ["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys)],
     ]
+    if several:
+        for row, cell in zip(
+            rows, ("mean", "---", f"**{100 * metrics.mean_accuracy:.2f}**"), strict=True
+        ):
+            row.append(cell)
     others = {"every pixel": metrics.exact_accuracy, "sigmas × size": metrics.matched_accuracy}
     for words, other in others.items():
         if other:
-            mean = float(np.mean(list(other.values())))
-            rows.append([words, *(f"{100 * other[k]:.2f}" for k in keys), f"{100 * mean:.2f}"])
-    if metrics.paper_accuracy is not None:  # the paper prints numbers for size factor 1 only
+            mean = [f"{100 * float(np.mean(list(other.values()))):.2f}"] * several
+            rows.append([words, *(f"{100 * other[k]:.2f}" for k in keys), *mean])
+    if metrics.paper_accuracy is not None:  # the paper prints numbers for regular sets only
         paper = 100 * metrics.paper_accuracy
         difference = 100 * metrics.accuracy["1.000"] - paper
-        rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}", ""])
-        rows.append(["difference", f"{difference:+.2f}", ""])
+        rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}"])
+        rows.append(["difference", f"{difference:+.2f}"])
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def _figure(recipe: Recipe, metrics: zoo.Metrics) -> bytes:
-    import matplotlib.figure
-
+def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
+    """The card's figure: accuracy at every size, with matched sigmas too where that is known."""
     sizes = test_sizes(recipe)
-    x = [sizes[key] for key in metrics.accuracy]
-    figure = matplotlib.figure.Figure(figsize=(4, 2.8), layout="constrained")
-    ax = figure.subplots()
-    ax.plot(x, [100 * v for v in metrics.accuracy.values()], "o-", color="#0072B2", markersize=3)
-    ax.set_ylabel("test accuracy (%)")
+
+    def curve(accuracy: dict[str, float]) -> dict[float, float]:
+        return {sizes[key]: 100 * value for key, value in accuracy.items()}
+
+    several = len(recipe.config.channel_sigmas) > 1
+    label = f"{recipe.config.scale_pooling} pooling" if several else "one scale channel"
+    curves = {label: curve(metrics.accuracy)}
+    if metrics.matched_accuracy:
+        curves["one channel, matched σ"] = curve(metrics.matched_accuracy)
+    figure, axes = plots.new_figure(height=60)
     if recipe.train_sizes:
-        ax.set_xlabel("object size (pixels)")
+        sizes_trained = TRAIN_SIZES[recipe.train_sizes]
+        plots.plot_object_sizes(curves, axes[0, 0], training_sizes=sizes_trained, styles=STYLES)
     else:
-        ax.set_xscale("log", base=2)
-        ax.axvline(1.0, color="0.6", linewidth=1)
-        ax.set_xlabel("size factor (trained at 1)")
-        ax.set_xticks([0.5, 1.0, 2.0], ["½", "1", "2"])
-    ax.grid(alpha=0.3)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()
+        plots.plot_scale_generalisation(curves, axes[0, 0], styles=STYLES, legend=len(curves) > 1)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        png, _ = plots.save(figure, Path(folder) / "figure")
+        return png.read_bytes()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gdn_keras import plots
 from training.checks import first_layer_spread
 from training.claims import ALIKE, CLAIMS, Claim
-from training.figures import section_drawings
+from training.figures import Drawing, section_drawings
 from training.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -28,6 +28,7 @@ from training.paper import (
 )
 from training.recipes import RECIPES, derived, trained
 from training.results import MATCHED, SEVERAL, Results, networks_of
+from training.runs import images_seen
 from training.statistics import format_pairwise, format_pooled, pairwise_table, pooled_table
 from training.verdicts import VERDICTS, bounds, judge, judge_accuracy, judge_sigma, overall, rules
 
@@ -47,7 +48,7 @@ SECTIONS = {
     "A.3": "Significance",
 }
 _UNTRAINED, _UNMEASURED, _NONE = "not yet trained", "not yet measured", "–"
-_MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "❌", "⬜", "➖"), strict=True))
+_MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "❌", "⬜", "➖", "⛔"), strict=True))
 
 
 class Section(NamedTuple):
@@ -62,28 +63,35 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
 
     Appendix A.3 also counts the other runs of these networks, in `runs_dir`.
     """
-    results = Results.read(Path(zoo_dir), runs_dir=runs_dir)
+    text, drawings = compose(Results.read(Path(zoo_dir), runs_dir=runs_dir))
     figures = Path(docs_dir) / FIGURES
     figures.mkdir(parents=True, exist_ok=True)
-    sections, drawn = [], set()
+    drawn = set()
+    for drawing in drawings:
+        drawn |= set(plots.save(drawing.figure, figures / f"{PREFIX}{drawing.stem}"))
+    for old in set(figures.glob(f"{PREFIX}*.p[nd][gf]")) - drawn:
+        old.unlink()
+    path = Path(docs_dir) / FILE
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def compose(results: Results) -> tuple[str, list[Drawing]]:
+    """The report and the figures that it shows."""
+    sections, drawings = [], []
     for number in SECTIONS:
         section = _section(number, results)
         for drawing in section_drawings(number, results):
-            if drawing.figure is None:
-                continue
-            png, pdf = plots.save(drawing.figure, figures / f"{PREFIX}{drawing.stem}")
-            drawn |= {png, pdf}
-            link = f"[![{drawing.stem}]({FIGURES}/{png.name})]({FIGURES}/{pdf.name})"
-            section.lines.extend([link, "", f"*{drawing.caption}*", ""])
+            if drawing.figure is not None:
+                drawings.append(drawing)
+                file = f"{FIGURES}/{PREFIX}{drawing.stem}"
+                link = f"[![{drawing.stem}]({file}.png)]({file}.pdf)"
+                section.lines.extend([link, "", f"*{drawing.caption}*", ""])
         sections.append(section)
-    for old in set(figures.glob(f"{PREFIX}*.p[nd][gf]")) - drawn:
-        old.unlink()
     lines = [*_head(results), *_summary(sections, results)]
     for section in sections:
         lines += section.lines
-    path = Path(docs_dir) / FILE
-    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    return path
+    return "\n".join(lines).rstrip() + "\n", drawings
 
 
 # === The document ===
@@ -245,7 +253,7 @@ def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[
     found = []
     for name in names:
         paper = ACCURACY[name]
-        printed = f"{paper.mean:.2f} ± {paper.std:.2f}"
+        printed = paper.text()
         ours = (results.curve(name) or {}).get(1.0)
         if ours is not None:
             verdict = judge_accuracy(ours, paper)
@@ -266,7 +274,7 @@ def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
     ]
     found = []
     for name, paper in LEARNED_SIGMA_1.items():
-        printed = f"{paper.mean:.3f} ± {paper.std:.3f}"
+        printed = paper.text(decimals=3)
         spread = f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"
         if name in results.folders:
             ours = float(results.sigmas[name][0])
@@ -314,8 +322,8 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
 
 def _budget(name: str, results: Results) -> str:
     recipe = results.folders[name].recipe
-    images = recipe.get("images_seen")
-    return f"`{recipe['budget']}`" + (f", {images:,} images" if images else "")
+    seen = f", {images_seen(recipe)}" if recipe.get("images_seen") else ""
+    return f"`{recipe['budget']}`{seen}"
 
 
 def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:

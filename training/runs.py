@@ -10,8 +10,9 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from gdn_keras import zoo
 from training import CHECKOUT, state
-from training.budgets import Plan, Stage, plan_run, resumed_plan
+from training.budgets import EXACT, Plan, Stage, plan_run, relatives, resumed_plan
 from training.recipes import ALL, Recipe, get
 from training.state import RECORD, WEIGHTS
 
@@ -65,7 +66,7 @@ def zoo_folder(arguments) -> Path:
 
 
 def is_published(name: str, arguments) -> bool:
-    return (zoo_folder(arguments) / name / "README.md").exists()
+    return (zoo_folder(arguments) / name / zoo.CARD_FILE).exists()
 
 
 def status(name: str, arguments) -> str:
@@ -95,7 +96,6 @@ def finished_folder(name: str, arguments) -> Path:
 
 def load_finished(name: str, arguments):
     """The network of a finished run, or of the zoo."""
-    from gdn_keras import zoo
     from gdn_keras.config import GaussDerNetConfig
     from gdn_keras.model import build_model
     from gdn_keras.weights import assign_weights, read_weights
@@ -110,21 +110,55 @@ def load_finished(name: str, arguments):
 
 
 def ancestors(name: str | None, arguments) -> list[dict[str, Any]]:
-    """Name and seed of a finished network and of those it started from, the nearest first."""
+    """A finished network and those it started from, the nearest first: name, seed and images.
+
+    None where that is not known.
+    """
     if name is None:
         return []
-    record = read_record(run_folder(name, arguments))
-    if record is None and is_published(name, arguments):
-        record = json.loads((zoo_folder(arguments) / name / "recipe.json").read_text())
+    record = _any_record(name, arguments)
     if record is None:
-        return [{"name": name, "seed": None}]
+        return [{"name": name, "seed": None, "images": None}]
     further = record.get("ancestors")
     if further is None:  # made before this was recorded
         before = (
             record["warm_start"] if "warm_start" in record else (record["lineage"] or [None])[0]
         )
         further = ancestors(before, arguments)
-    return [{"name": name, "seed": record["seed"]}, *further]
+    further = [_with_images(ancestor, arguments) for ancestor in further]
+    return [{"name": name, "seed": record["seed"], "images": _images(record)}, *further]
+
+
+def _any_record(name: str, arguments) -> dict[str, Any] | None:
+    """What the run says about itself, or else the zoo folder."""
+    record = read_record(run_folder(name, arguments))
+    if record is None and is_published(name, arguments):
+        record = json.loads((zoo_folder(arguments) / name / zoo.RECIPE_FILE).read_text())
+    return record
+
+
+def _images(record: dict[str, Any]) -> int | None:
+    return record.get("images", record.get("images_seen"))  # of a run, of a zoo folder
+
+
+def _with_images(ancestor: dict[str, Any], arguments) -> dict[str, Any]:
+    """Recorded when only names and seeds were: the ancestor itself knows the rest."""
+    if "images" in ancestor:
+        return ancestor
+    record = _any_record(ancestor["name"], arguments)
+    known = record is not None and record["seed"] == ancestor["seed"]
+    return ancestor | {"images": _images(record) if known else None}
+
+
+def images_seen(facts: dict[str, Any]) -> str:
+    """On how many images a network of the zoo was trained, its ancestors' included, in words."""
+    before = [ancestor.get("images") for ancestor in facts.get("ancestors", ())]
+    text = f"{facts['images_seen']:,} images"
+    if not before:
+        return text
+    if None in before:
+        return f"{text} after those of its ancestor{'s' * (len(before) > 1)}"
+    return f"{text} after {sum(before):,} of its ancestor{'s' * (len(before) > 1)}"
 
 
 def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Plan:
@@ -141,6 +175,7 @@ def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Pla
             raise ValueError(
                 f"{recipe.name} is derived from {source}, which is not finished: `{how}` makes it."
             )
+        finished = _to_start_from(recipe, arguments, finished)
         plan = _plan(recipe, arguments, finished, precision(arguments))
         if holdout and plan.warm_start:
             plan = dataclasses.replace(plan, warm_start=f"{plan.warm_start}@holdout")
@@ -153,17 +188,54 @@ def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Pla
     return plan
 
 
+def _to_start_from(recipe: Recipe, arguments, finished: set[str]) -> set[str]:
+    """The finished networks that may lend their weights; `--from` can leave one of them, or none.
+
+    What is derived without training has its source, and the paper's budget starts from scratch.
+    """
+    name = getattr(arguments, "start", None)
+    if name is None:
+        return finished
+    fixed = recipe.transfer_from or (arguments.budget == "paper" and "none")
+    if name == fixed:
+        return finished
+    allowed = ["none", *relatives(recipe)]
+    if fixed or name not in allowed:
+        raise ValueError(
+            f"`--from` must be {fixed or ' or '.join(allowed)} for {recipe.name} with "
+            f"--budget {arguments.budget}. Received: {name}."
+        )
+    if name != "none" and name not in finished:
+        how = run_command(name, arguments, ["--holdout"] * getattr(arguments, "holdout", False))
+        raise ValueError(
+            f"`--from` must be a finished network; `{how}` makes it. Received: {name}."
+        )
+    return finished & {name}
+
+
 def check_options(info: dict[str, Any], arguments) -> None:
     """Refuse options that contradict what a run was begun with."""
-    begun = {"budget": info["budget"], "precision": None}
-    if info["stages"] and arguments.precision != "auto":
-        begun["precision"] = info["stages"][0]["dtype"]
+    stages = info["stages"]
+    exact = (stage["epochs"] for stage in stages if stage["name"] == EXACT)
+    begun = {
+        "budget": info["budget"],
+        "from": (info.get("warm_start") or "none").partition("@")[0],
+        "exact-phase": next(exact, None),
+    }
+    given = {
+        "budget": arguments.budget,
+        "from": getattr(arguments, "start", None),
+        "exact-phase": getattr(arguments, "exact_phase", None),
+    }
+    if stages and arguments.precision != "auto":
+        begun["precision"], given["precision"] = stages[0]["dtype"], arguments.precision
     for name, value in begun.items():
-        if value not in (None, getattr(arguments, name)):
+        if given[name] not in (None, value):
             folder = run_folder(info["recipe"], arguments)
             raise ValueError(
-                f"`--{name}` must be {value}, with which the run in {folder} was begun; or delete "
-                f"that folder to start again. Received: {getattr(arguments, name)}."
+                f"`--{name}` must be {'left out' if value is None else value}, as when the run in "
+                f"{folder} was begun; or delete that folder to start again. "
+                f"Received: {given[name]}."
             )
 
 
@@ -180,7 +252,19 @@ def precision(arguments) -> str:
 
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
-    plan = plan_run(recipe, budget=arguments.budget, finished=finished, dtype=dtype)
+    exact_phase = getattr(arguments, "exact_phase", None)
+    if exact_phase is not None and trial_options(arguments):
+        raise ValueError(
+            "`--exact-phase` must be left out of a trial, which has `--then sampling_density=null` "
+            f"for it. Received: {exact_phase}."
+        )
+    plan = plan_run(
+        recipe,
+        budget=arguments.budget,
+        finished=finished,
+        dtype=dtype,
+        exact_phase=exact_phase,
+    )
     changes, more = getattr(arguments, "set", []), getattr(arguments, "then", [])
     if (changes or more) and not plan.stages:
         raise ValueError(f"`--set` changes training, and {recipe.name} is derived without any.")

@@ -1,0 +1,160 @@
+"""What is published: golden images where the data set has none, the card's words and figure."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+from report_tools import curve, metrics_of, recipe_of
+from test_zoo_schema import check_facts, check_outputs
+from training_helpers import Place, write_stir
+
+from gdn_keras import zoo
+from gdn_keras.datasets import load_samples
+from gdn_keras.datasets.samples import SAMPLE_FOLDER
+from training import recipes
+from training.figures import STYLES
+from training.publish import LICENCES, card, draw_accuracy, golden_samples
+from training.recipes import RECIPES
+
+SIGN = "stir_sign_mid_drop"
+
+
+# === Data sets without bundled images ===
+
+
+@pytest.mark.parametrize("dataset", sorted({recipe.dataset for recipe in RECIPES.values()}))
+def test_every_data_set_has_golden_images(dataset):
+    recipe = next(recipe for recipe in RECIPES.values() if recipe.dataset == dataset)
+    name, samples = golden_samples(recipe)
+    assert samples.images.shape[1:] == (*recipe.config.input_size, recipe.config.input_channels)
+    assert name == ("stir_gtsrb" if dataset in ("stir_sign", "stir_aerial") else dataset)
+
+
+def test_images_of_no_bundled_shape_are_refused():
+    recipe = RECIPES[SIGN]
+    other = dataclasses.replace(recipe, config=recipe.config.replace(input_size=(65, 64)))
+    with pytest.raises(ValueError, match=r"a bundled set. Received: images of \(65, 64, 3\)"):
+        golden_samples(other)
+
+
+@pytest.mark.heavy
+def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatch):
+    """Their file is not at hand, so one of its shape is written; the network is a small one."""
+    photographs = load_samples("stir_gtsrb")
+    signs = types.SimpleNamespace(
+        images=photographs.images,
+        object_sizes=photographs.object_sizes,
+        labels=np.arange(len(photographs)) % 16,
+        class_names=tuple(f"sign {n}" for n in range(16)),
+    )
+    (tmp_path / "data" / "stir").mkdir(parents=True)
+    write_stir(tmp_path / "data" / "stir" / "trafficsign.npz", signs)
+    recipe = RECIPES[SIGN]
+    small = dict(widths=(3,), channel_sigmas=(1.0, 2.0), truncation=0.05)
+    tiny = dataclasses.replace(
+        recipe, config=recipe.config.replace(**small), epochs=1, batch_size=256
+    )
+    monkeypatch.setitem(recipes.ALL, SIGN, tiny)
+    place = Place(tmp_path / "data", tmp_path)
+    assert place("run", SIGN, "--budget", "paper") == 0
+    assert place("evaluate", SIGN) == 0
+    assert place("publish", SIGN) == 0
+    path = place.zoo / SIGN
+    metrics = zoo.read_folder(path).metrics
+    assert metrics.golden.sample_set == "stir_gtsrb" and metrics.sample_accuracy is None
+    assert np.shape(metrics.golden.logits) == (8, 16)
+    check_facts(path)
+    check_outputs(path)
+    assert zoo.read_folder(path).config.class_names[3] == "sign 3"
+
+
+# === The card ===
+
+
+def facts_of(name: str, **changes) -> dict:
+    stage = dict(
+        name="together",
+        epochs=1,
+        batch_size=32,
+        learning_rate=0.004,
+        final_learning_rate=1e-05,
+        warmup=0.05,
+        weight_decay=0.05,
+        augment=["flip"],
+        dtype="float32",
+        config=RECIPES[name].config.to_dict(),
+    )
+    facts = {"ancestors": [], "stages": [stage], "statistics_images": 0, "seconds": 60.0}
+    return recipe_of(name) | facts | changes
+
+
+def card_of(name: str, accuracy: dict[str, float], **changes) -> str:
+    metrics = dataclasses.replace(metrics_of(name, accuracy), **changes.pop("metrics", {}))
+    return card(RECIPES[name], RECIPES[name].config, metrics, facts_of(name, **changes))
+
+
+def test_dropout_and_epochs_are_told():
+    nine = curve(0.8, 0.9, 0.8)
+    text = card_of("fashion_max_2jet", nine)
+    assert "- stage `together`: 1 epoch, batch 32" in text and "scale-channel dropout 0.2," in text
+    assert "no scale-channel dropout," in card_of("fashion_avg_2jet", nine)
+    assert "dropout" not in card_of("fashion_single_2jet", nine)
+
+
+def test_images_of_ancestors_are_told():
+    before = [{"name": n, "seed": 0, "images": 210_000} for n in ("fashion_avg_2jet", "other")]
+    text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)
+    assert "Budget `cpu`: 1,234 images after 420,000 of its ancestors, in 1 minute on" in text
+
+
+def test_one_size_has_no_mean():
+    paper = dict(paper_accuracy=0.9308, paper_where="Table 5, section 7.4")
+    text = card_of("fashion28_discrete_s1p00", {"1.000": 0.92}, metrics=paper)
+    assert "| size | 1 |\n| --- | --- |\n| accuracy % | 92.00 |\n| paper, Table 5" in text
+    assert "| mean |" not in text and "**92" not in text
+    assert "| mean |" in card_of("fashion_avg_2jet", curve(0.8, 0.9, 0.8))
+
+
+def test_other_sizes_are_promised_to_several_channels_only():
+    several, one = "what the scale channels give", "not meant for objects of other sizes"
+    text = card_of("fashion_avg_2jet", curve(0.8, 0.9, 0.8))
+    assert several in text and one not in text
+    text = card_of("fashion_single_2jet", curve(0.4, 0.9, 0.3))
+    assert one in text and several not in text
+
+
+def test_licences_are_those_of_the_samples():
+    """The words of SAMPLES.md: where no licence is stated, none is claimed."""
+    table = (SAMPLE_FOLDER / "SAMPLES.md").read_text()
+    for words in ("stated by its authors, who ask to be cited", "belong to their owners"):
+        assert words in table and words in LICENCES["cifar"]
+    words = "came with the files; its authors ask to be cited"
+    assert words in table and words in LICENCES["stir_gtsrb"]
+    assert "free for research" not in " ".join(LICENCES.values())
+    assert "no licence is stated" in card_of("cifar_avg_2jet", curve(0.8, 0.9, 0.8))
+
+
+# === The figure ===
+
+
+def test_the_figure_is_that_of_the_plots():
+    recipe = RECIPES["fashion_single_2jet"]
+    peak, flat = curve(0.4, 0.92, 0.3), curve(0.87, 0.92, 0.9)
+    metrics = metrics_of(recipe.name, peak, matched=flat)
+    (ax,) = draw_accuracy(recipe, metrics).axes
+    lines = {line.get_label(): line for line in ax.lines}
+    for label, expected in {"one scale channel": peak, "one channel, matched σ": flat}.items():
+        assert lines[label].get_color() == STYLES[label].colour
+        np.testing.assert_allclose(lines[label].get_ydata(), [100 * v for v in expected.values()])
+    (ax,) = draw_accuracy(recipe, dataclasses.replace(metrics, matched_accuracy=None)).axes
+    assert not any("matched" in line.get_label() for line in ax.lines) and ax.get_legend() is None
+
+
+def test_the_figure_of_stir_shades_the_sizes_trained_on():
+    recipe = RECIPES[SIGN]
+    flat = {str(size): 0.97 for size in range(17, 65)}
+    (ax,) = draw_accuracy(recipe, metrics_of(SIGN, flat)).axes
+    assert ax.get_xlabel() == "size of the object (pixels)"
+    assert ax.lines[0].get_label() == "average pooling" and len(ax.lines[0].get_xdata()) == 48
+    assert ax.patches
