@@ -92,6 +92,12 @@ def _all(args) -> int:
     return export_all(OUTPUT, owner=args.owner, private=args.private, force=args.force)
 
 
+def _table(args) -> None:
+    from export import int8_table
+
+    int8_table.update(OUTPUT)
+
+
 def _load(args):
     changes = {}
     if args.size:
@@ -179,6 +185,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--private", action="store_true", help="repositories nobody else sees")
     command.add_argument("--force", action="store_true", help="also what is done already")
+
+    text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
+    add("table", _table, text, "")
     return parser
 
 

@@ -314,7 +314,9 @@ def test_unknown_networks_are_named(capsys):
     assert "Unknown model" in error and "Did you mean 'fashion28_discrete_s1p00'?" in error
 
 
-@pytest.mark.parametrize("command", [[], ["onnx"], ["saved-model"], ["litert"], ["hub"], ["all"]])
+@pytest.mark.parametrize(
+    "command", [[], ["onnx"], ["saved-model"], ["litert"], ["hub"], ["all"], ["table"]]
+)
 def test_help_has_examples(capsys, command):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])
