@@ -10,6 +10,7 @@ from report_tools import (
     five_runs,
     folder,
     histograms,
+    recipe_of,
     selected,
     write,
     write_learned,
@@ -279,21 +280,28 @@ def test_runs_are_compared_with_runs_of_the_same_seed_and_budget():
 
 
 def test_runs_are_read_from_zoo_and_runs(tmp_path):
-    name = "fashion28_discrete_s1p00"
+    name, other = "fashion28_discrete_s1p00", "fashion28_sampled_s0p50"
     write(tmp_path / "zoo", name, {"1.000": 0.92})  # seed 0
+    write(tmp_path / "zoo", other, {"1.000": 0.92})
+    recipe = tmp_path / "zoo" / other / "recipe.json"
+    recipe.write_text(json.dumps(recipe_of(other) | {"lineage": ["fashion28_discrete_s0p50"]}))
     size = {"images": 100, "histograms": {}, "confusion": [], "calibration_error": 0, "seconds": 1}
     for folder_name, correct in (
         (f"{name}-seed0", 91),
         (f"{name}-seed7", 93),
         (f"{name}@x-seed8", 9),
+        (f"{name}-seed3", 94),  # started from a relative
+        (f"{other}-seed1", 90),
     ):
         path = tmp_path / "runs" / folder_name
         path.mkdir(parents=True)
-        (path / "run.json").write_text(json.dumps({"budget": "cpu"}))
+        start = "fashion28_sampled_s1p00" if folder_name == f"{name}-seed3" else None
+        (path / "run.json").write_text(json.dumps({"budget": "cpu", "warm_start": start}))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
     results = Results.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
-    assert results.runs == {"cpu": {name: {0: pytest.approx(92.0), 7: pytest.approx(93.0)}}}
+    scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
+    assert results.runs == {"cpu": {name: scratch, other: {1: pytest.approx(90.0)}}}
     assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
 
 

@@ -15,6 +15,7 @@ from gdn_keras.datasets import Arrays, batches, rescaled
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
 from training import logs, runs, stages, state, trainer
+from training.__main__ import make_parser
 from training.budgets import CPU_STAGES, DENSITY, Stage, plan_run, relatives, resumed_plan
 from training.logs import read_log
 from training.recipes import ALL, RECIPES, get, trained
@@ -129,17 +130,93 @@ def test_what_a_relative_has_had_is_left_out():
         return [(stage.name, stage.epochs) for stage in plan.stages]
 
     names = [name for name, _ in epochs("cifar_avg_2jet")]
-    assert names == ["single", "coarse", "together"]
+    assert names == ["single", "coarse", "together", "longer"]
     whole = dict(epochs("cifar_avg_2jet"))
     after_single = epochs("cifar_avg_2jet", "cifar_single_2jet")
     assert after_single == [(name, whole[name]) for name in names[1:]]
-    half = [("together", whole["together"] / 2)]
+    half = [("longer", whole["longer"] / 2)]
     assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
     # the terms of third order are new to the 2-jet, so its last stage is not shortened
-    assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("together", whole["together"])]
+    assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("longer", whole["longer"])]
     (single,) = epochs("fashion28_discrete_s1p00")
     other = epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
     assert other == [("single", single[1] / 2)]
+
+
+def command(folder, *words, name="fashion_max_2jet"):
+    """The arguments of `run NAME`, with a folder of runs in which networks can be finished."""
+    return make_parser().parse_args(
+        ["run", name, "--runs", f"{folder}/runs", "--zoo", f"{folder}/zoo", *words]
+    )
+
+
+def finish(folder, *names):
+    for name in names:
+        (folder / "runs" / f"{name}-seed0").mkdir(parents=True)
+        (folder / "runs" / f"{name}-seed0" / state.RECORD).write_text("{}")
+
+
+def test_what_a_run_starts_from_can_be_chosen(tmp_path):
+    finish(tmp_path, "fashion_single_2jet", "fashion_avg_2jet")
+
+    def begins(*words):
+        plan = runs.make_plan(get("fashion_max_2jet"), command(tmp_path, *words), begun=None)
+        return plan.warm_start, [stage.name for stage in plan.stages]
+
+    assert begins() == ("fashion_avg_2jet", ["together"])
+    assert begins("--from", "fashion_single_2jet") == ("fashion_single_2jet", ["together"])
+    assert begins("--from", "none") == (None, ["single", "together"])
+    assert begins("--from", "none", "--budget", "paper") == (None, ["together"])
+
+
+@pytest.mark.parametrize(
+    "name, words, message",
+    [
+        ("fashion_max_2jet", ["cifar_avg_2jet"], "`--from` must be none or fashion_.* Received: c"),
+        ("fashion_max_2jet", ["fashion_lse_2jet"], "must be a finished network; `.* run fashion_l"),
+        ("fashion_max_2jet", ["fashion_single_2jet", "--budget", "paper"], "`--from` must be none"),
+        ("tiny_avg_transfer", ["none"], "`--from` must be tiny_single for tiny_avg_transfer"),
+    ],
+)
+def test_a_run_does_not_start_from_just_anything(tmp_path, name, words, message):
+    finish(tmp_path, "fashion_single_2jet", "tiny_single")
+    arguments = command(tmp_path, "--from", *words, name=name)
+    with pytest.raises(ValueError, match=message):
+        runs.make_plan(get(name), arguments, begun=None)
+
+
+def test_a_phase_on_every_pixel_ends_the_cpu_budget(tmp_path):
+    recipe = get("fashion_max_2jet")
+    plan, plain = (
+        runs.make_plan(recipe, command(tmp_path, *words), begun=None)
+        for words in (["--exact-phase", "0.1"], [])
+    )
+    assert plan.stages[:-1] == plain.stages
+    last, before = plan.stages[-1], plain.stages[-1]
+    assert (last.name, last.epochs, last.learning_rate) == ("exact", 0.1, 0.001)
+    assert last.config == recipe.config and recipe.config.sampling_density is None
+    same = {"name": "", "config": None, "epochs": 1, "learning_rate": 1}
+    assert dataclasses.replace(last, **same) == dataclasses.replace(before, **same)
+    for words, message in (
+        (["0"], "`epochs` must be a positive number"),
+        (["0.1", "--budget", "paper"], "`exact_phase` must be None for the paper's budget"),
+        (["0.1", "--holdout"], "`--exact-phase` must be left out of a trial"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            runs.make_plan(recipe, command(tmp_path, "--exact-phase", *words), begun=None)
+
+
+def test_a_phase_on_every_pixel_is_trained_and_recorded(data, tmp_path):
+    """And decides how the finished network is computed."""
+    stage = tiny_stage(limit=64, epochs=1)
+    plan = plan_run(get("tiny_single"), budget="cpu", finished=set(), exact_phase=0.5)
+    exact = dataclasses.replace(plan.stages[-1], limit=64)
+    plan = dataclasses.replace(plan, stages=(stage, exact))
+    train(trainer.Run(plan, tmp_path, data_dir=data))
+    record = runs.read_record(tmp_path)
+    assert [(s["name"], s["epochs"]) for s in record["stages"]] == [("single", 1), ("exact", 0.5)]
+    assert record["images"] == 96 and record["config"]["sampling_density"] is None
+    assert read_log(tmp_path)[-1]["stage"] == "1"
 
 
 def test_a_3_jet_started_from_a_2_jet_computes_the_same():
@@ -204,9 +281,14 @@ def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monke
     arguments.precision = "auto"
     assert runs.make_plan(get("tiny_avg"), arguments, begun=info) == plan
     assert "the settings have changed; it goes on with those it was" in capsys.readouterr().out
-    for option, value in (("budget", "paper"), ("precision", "mixed_bfloat16")):
+    for option, value, name in (
+        ("budget", "paper", "budget"),
+        ("precision", "mixed_bfloat16", "precision"),
+        ("start", "tiny_single", "from"),
+        ("exact_phase", 0.1, "exact-phase"),
+    ):
         other = Namespace(**vars(arguments) | {option: value})
-        with pytest.raises(ValueError, match=rf"`--{option}` must be .* was begun"):
+        with pytest.raises(ValueError, match=rf"`--{name}` must be .* was begun"):
             runs.make_plan(get("tiny_avg"), other, begun=info)
 
 
@@ -273,6 +355,14 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
     finished.load_weights(tmp_path / state.WEIGHTS)
     for one, other in zip(finished.trainable_weights, model.trainable_weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_data_with_other_classes_are_refused_before_the_first_step(data, tmp_path):
+    config = get("tiny_single").config.replace(num_classes=11)
+    run = tiny_run(tmp_path, data, config=config)
+    with pytest.raises(ValueError, match="`num_classes` must be 10, .* Received: num_classes=11"):
+        train(run)
+    assert state.load(tmp_path) is None and not read_log(tmp_path)
 
 
 def test_missing_tensorboard_is_told_once(data, tmp_path, monkeypatch, capsys):

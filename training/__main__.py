@@ -17,6 +17,7 @@ EXAMPLES = {
     "run": (
         "python -m training run fashion_avg_2jet",
         "python -m training run fashion_avg_2jet --budget paper --devices 4 --jit",
+        "python -m training run fashion28_sampled_s1p00 --seed 1 --from none",
         "python -m training run fashion_avg_2jet --holdout --set epochs=2   # a trial",
     ),
     "queue": (
@@ -154,6 +155,21 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
         default="auto",
         help="auto: mixed_bfloat16 where the processor has it and the budget is cpu",
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        default=None,
+        metavar="NAME|none",
+        help="the finished relative to start from, or none: from scratch, with all stages; "
+        "default: the nearest one that is finished (only with --budget cpu)",
+    )
+    parser.add_argument(
+        "--exact-phase",
+        type=float,
+        default=None,
+        metavar="EPOCHS",
+        help="at the end of the cpu budget, so many epochs on every pixel",
     )
     parser.add_argument("--devices", type=int, default=1, help="share every batch among so many")
     parser.add_argument("--jit", action="store_true", help="compile the step with XLA")

@@ -18,6 +18,8 @@ from training.recipes import ALL, Recipe
 
 DENSITY = 1 / math.sqrt(2)
 STATISTICS_IMAGES = 4800
+EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
+EXACT_LEARNING_RATE = 0.001
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -104,10 +106,26 @@ class Plan:
         return STATISTICS_IMAGES if self.budget == "cpu" and self.stages else 0
 
 
-def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "float32") -> Plan:
-    """The stages for `recipe`; `finished` are the names of networks that can lend weights."""
+def plan_run(
+    recipe: Recipe,
+    *,
+    budget: str,
+    finished: set[str],
+    dtype: str = "float32",
+    exact_phase: float | None = None,
+) -> Plan:
+    """The stages for `recipe`; `finished` are the names of networks that can lend weights.
+
+    `exact_phase` is the number of epochs of one more stage of the cpu budget, on every pixel.
+    """
     if budget not in BUDGETS:
         raise ValueError(f"`budget` must be one of {BUDGETS}. Received: budget={budget!r}.")
+    if exact_phase is not None and (budget == "paper" or recipe.transfer_from):
+        raise ValueError(
+            "`exact_phase` must be None for the paper's budget, which is on every pixel anyway, "
+            "and for networks that are derived without training. "
+            f"Received: exact_phase={exact_phase} for {recipe.name}."
+        )
     if recipe.transfer_from:
         return Plan(recipe, budget, recipe.transfer_from, ())
     main = _stage(recipe, dtype)
@@ -133,6 +151,10 @@ def plan_run(recipe: Recipe, *, budget: str, finished: set[str], dtype: str = "f
         else:  # nearly there
             settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 2},)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
+    if exact_phase is not None:
+        config = recipe.config.replace(sampling_density=None)
+        changes = {"epochs": exact_phase, "learning_rate": EXACT_LEARNING_RATE}
+        stages += (dataclasses.replace(stages[-1], name=EXACT, config=config, **changes),)
     return Plan(recipe, budget, relative, stages)
 
 

@@ -2,7 +2,8 @@
 
 GPUs if there are; otherwise the processor is divided into so many virtual devices, which is of no
 use but for tests. Batch statistics are those of the whole batch, so the result is that of one
-device.
+device, up to rounding; except that with tf.distribute every device draws its own dropout masks,
+other ones than one device would: as good, not equal.
 
 Devices of several hosts need the JAX backend: start the same command on every host, with Keras'
 variables KERAS_DISTRIBUTION_JOB_ADDRESSES, …_NUM_PROCESSES and …_PROCESS_ID, and the folder of the

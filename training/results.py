@@ -38,7 +38,9 @@ class Results:
     """The zoo folders of recipes, by name, and further runs of the same recipes."""
 
     folders: dict[str, zoo.Folder]
-    # budget -> network -> seed -> accuracy in % at size factor 1; the zoo's own run included
+    # budget -> network -> seed -> accuracy in % at size factor 1; the zoo's own run included.
+    # Only runs from scratch: others share weights with their relatives, so they are neither
+    # independent of each other nor trained like those that had no relative.
     runs: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     @classmethod
@@ -49,11 +51,12 @@ class Results:
         for path in sorted(runs_dir.glob("*-seed*")) if runs_dir else ():
             name, _, seed = path.name.rpartition("-seed")  # a trial has another name
             record = read_record(path) if name in RECIPES else None
-            if record is not None:
+            if record is not None and not record.get("warm_start"):
                 results._add_run(name, record["budget"], int(seed), _evaluated(name, path))
         for name, folder in results.folders.items():
             budget, seed = folder.recipe["budget"], folder.recipe["seed"]
-            results._add_run(name, budget, seed, results.accuracies[name].get(1.0))
+            if not folder.recipe["lineage"]:
+                results._add_run(name, budget, seed, results.accuracies[name].get(1.0))
         return results
 
     def _add_run(self, name: str, budget: str, seed: int, accuracy: float | None) -> None:
@@ -71,7 +74,7 @@ class Results:
     ) -> dict[str, np.ndarray] | None:
         """Accuracies of the table's networks: method -> (setting, run).
 
-        None unless all of them have several runs with the same seeds and budget.
+        None unless all of them have several runs from scratch with the same seeds and budget.
         """
         names = networks_of(table)
         for budget in sorted(self.runs, reverse=True):  # the paper's first

@@ -87,6 +87,11 @@ def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> Ga
         )
     with shared_batches(run.devices):
         data = load_data(stage, data_dir=run.data_dir)
+        if len(data.class_names) != stage.config.num_classes:
+            raise ValueError(
+                f"`num_classes` must be {len(data.class_names)}, as many as {stage.dataset} has. "
+                f"Received: num_classes={stage.config.num_classes}."
+            )
         steps = stage.steps(len(data))
         # JAX sees the whole batch anyway
         synchronized = run.devices > 1 and keras.backend.backend() == "tensorflow"
@@ -148,8 +153,7 @@ def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool
     final = plan.recipe.config.replace(sampling_density=model.config.sampling_density)
     if plan.stages:
         data = load_data(plan.stages[-1], data_dir=run.data_dir)
-        if len(data.class_names) == final.num_classes:
-            final = final.replace(class_names=data.class_names)
+        final = final.replace(class_names=data.class_names)
     network = build_model(final, dtype="float32")
     copy_weights(model, network)
     if plan.statistics_images:
