@@ -66,7 +66,10 @@ def build(folder: zoo.Folder, path: Path, *, repo: str, exports: Path) -> Path:
         deviation = write_onnx(model, new / ONNX_FILE, info=info)
         report = accepted_report(exports, info)
         if report is None:
-            print(f"no int8 file: none in {exports} was accepted for these weights")
+            print(
+                f"no int8 file: none in {exports} was accepted for these weights and made with the "
+                "default options"
+            )
         else:
             for name in (INT8_FILE, REPORT_FILE):
                 shutil.copyfile(exports / name, new / name)
