@@ -79,6 +79,22 @@ def test_augmentation_is_fresh_in_every_epoch_and_batch():
     assert len(set(seen)) == 10
 
 
+def test_no_two_random_streams_are_the_same(monkeypatch):
+    """Also not the order of an epoch and the augmentation of its first batch."""
+    streams, seeds = [], range(3)
+    make = np.random.default_rng
+
+    def make_and_note(seed):
+        streams.append(tuple(make(seed).integers(0, 2**62, 4)))
+        return make(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", make_and_note)
+    for seed in seeds:
+        batches = training_batches(numbered(), batch_size=BATCH, seed=seed, augment=("flip",))
+        take(batches, 3 * batches.steps_per_epoch)
+    assert len(streams) == len(set(streams)) == len(seeds) * 3 * (1 + 6)
+
+
 def test_flip_shows_both_sides():
     image = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
     one = Arrays(np.repeat(image, 8, 0), np.zeros(8, int), ("a",))
@@ -115,6 +131,16 @@ def test_without_a_seed_every_image_comes_once_in_order():
     images, labels = zip(*dataset.as_numpy_iterator(), strict=True)
     np.testing.assert_array_equal(np.concatenate(images)[:, 0, 0, 0], np.arange(COUNT))
     assert len(labels[-1]) == 2
+    whole = as_dataset(numbered(), batch_size=BATCH, drop_remainder=True)
+    assert len(whole) == 6 and whole.element_spec[0].shape == (BATCH, 4, 4, 1)
+    assert len(as_dataset(numbered(), batch_size=64)) == 1
+
+
+def test_with_a_seed_the_rest_of_an_epoch_is_left_out_unless_asked_for():
+    for drop_remainder, last in ((None, 8), (True, 8), (False, 2)):
+        dataset = as_dataset(numbered(), batch_size=BATCH, seed=0, drop_remainder=drop_remainder)
+        sizes = [len(labels) for _, labels in dataset.take(7).as_numpy_iterator()]
+        assert sizes == [8] * 6 + [last]
 
 
 def test_keras_fits_and_evaluates():
@@ -136,9 +162,11 @@ def test_keras_fits_and_evaluates():
         ({"augment": "flip"}, "`augment` must be a sequence of names.*'flip'"),
         ({"augment": ("rotate",)}, "Received: augment=\\('rotate',\\)"),
         ({"augment": ("colour_jitter",)}, "three channels. Received: shape"),
-        ({"batch_size": 0}, "`batch_size` must be in 1...50.*batch_size=0"),
+        ({"batch_size": 0}, "`batch_size` must be an integer in 1...50, the number.*batch_size=0"),
         ({"batch_size": 51}, "Received: batch_size=51"),
-        ({"seed": -1}, "`seed` must not be negative. Received: seed=-1"),
+        ({"batch_size": 2.5}, "Received: batch_size=2.5"),
+        ({"seed": -1}, r"`seed` must be in 0...2\*\*32 - 1. Received: seed=-1"),
+        ({"seed": 2**32}, "Received: seed=4294967296"),
     ],
 )
 def test_training_batches_refuses(change, message):
@@ -158,6 +186,13 @@ def test_restore_refuses_a_state_of_something_else(change, message):
     batches = training_batches(numbered(), batch_size=BATCH, seed=0)
     with pytest.raises(ValueError, match=message):
         batches.restore(batches.state() | change)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_as_dataset_refuses_impossible_batches(batch_size, seed):
+    with pytest.raises(ValueError, match=f"`batch_size` must be an .*batch_size={batch_size}"):
+        as_dataset(numbered(), batch_size=batch_size, seed=seed)
 
 
 def test_as_dataset_without_seed_refuses_to_augment():

@@ -1,6 +1,8 @@
 """STIR files: reading, selecting, making, and refusing bad ones."""
 
 import os
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,9 @@ import pytest
 from dataset_files import COLOURS, photograph, photograph_signs, write_boxes
 from PIL import Image
 
-from gdn_keras.datasets import load_stir, make_stir
+from gdn_keras import evaluation
+from gdn_keras.datasets import load_samples, load_stir, make_stir
+from gdn_keras.datasets.__main__ import main
 from gdn_keras.datasets.make_stir import Box, show
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 
@@ -95,7 +99,10 @@ def test_names_are_found_in_the_data_folder(tmp_path, monkeypatch):
         ({"scls": np.full((3, 48, 3, 2), 20)}, "`scls` must be 64 - index along axis 1"),
         ({"psts": np.zeros((3, 48, 3, 2), int)}, "`psts` must be integers of shape"),
         ({"lbldata": np.arange(3)}, "`lbldata` must be a list of strings"),
-        ({"lbldata": np.array(["a", "b", {}], object)}, "own.npz is not a STIR file.*allow_pickle"),
+        (
+            {"lbldata": np.array(["a", "b", {}], object)},
+            "own.npz is not a whole STIR .*allow_pickle",
+        ),
     ],
 )
 def test_bad_contents_are_refused(tmp_path, change, message):
@@ -115,8 +122,27 @@ def test_files_of_another_kind_are_refused(tmp_path):
     np.save(tmp_path / "pickle.npy", np.array([{}], object), allow_pickle=True)
     for content in (whole[:-200], b"", b"hello", (tmp_path / "pickle.npy").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="own.npz is not a STIR file"):
+        with pytest.raises(ValueError, match="own.npz is not a whole STIR file"):
             load_stir(path, split="test", sizes="all")
+
+
+def test_damage_inside_a_compressed_file_is_told(tmp_path, capsys):
+    path = tmp_path / "stir" / "emoji.npz"
+    path.parent.mkdir()
+    contents = stir_contents(colour=False, instances=1)
+    np.savez_compressed(path, **contents | {"imgs": np.zeros_like(contents["imgs"])})
+    with zipfile.ZipFile(path) as file:
+        header = file.getinfo("imgs.npy").header_offset
+    damaged = bytearray(path.read_bytes())
+    name, extra = struct.unpack_from("<HH", damaged, header + 26)
+    damaged[header + 30 + name + extra] = 0xFF  # there is no block of this kind
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="emoji.npz is not a whole STIR file: Error -3 while dec"):
+        load_stir(path, split="test", sizes="all")
+    assert main(["verify", "--data-dir", str(tmp_path)]) == 1
+    assert "emoji.npz is not a whole STIR file: Error -3" in capsys.readouterr().out
+    assert main(["show", str(path), "--to", str(tmp_path / "figure.png")]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {path} is not a whole STIR file: Error -3")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +251,30 @@ def test_bad_lists_of_boxes_are_named(tmp_path):
         make_stir(tmp_path / "boxes.csv", target=tmp_path / "own.npz")
 
 
+@pytest.mark.heavy
+@pytest.mark.skipif(
+    not REAL or not (Path(REAL) / "gtsrb-signs" / "boxes.csv").is_file(), reason="no photographs"
+)
+def test_the_traffic_signs_are_made_from_their_photographs(tmp_path):
+    """All of `gtsrb.npz`, by the command that users type; the samples come from such a file."""
+    target = tmp_path / "gtsrb.npz"
+    assert main(["make-stir", f"{REAL}/gtsrb-signs/boxes.csv", str(target)]) == 0
+    with np.load(target) as file:
+        assert file["imgs"].shape == (3, 48, 8, 24, 64, 64, 3) and file["imgs"].dtype == np.uint8
+        assert file["lbls"].shape == file["scls"].shape == (3, 48, 8, 24)
+        assert file["psts"].shape == (3, 48, 8, 24, 2)
+    samples = load_samples("stir_gtsrb")
+    sizes = sorted(set(samples.object_sizes.tolist()))
+    made = load_stir(target, split="test", sizes=sizes)
+    assert made.class_names == samples.class_names and len(set(made.class_names)) == 8
+    chosen = np.arange(len(made)).reshape(len(sizes), 8, 24)[:, :, :4].reshape(-1)
+    made = made.select(chosen)  # the first four of every class
+    np.testing.assert_array_equal(made.labels, samples.labels)
+    np.testing.assert_array_equal(made.object_sizes, samples.object_sizes)
+    np.testing.assert_array_equal(made.object_positions, samples.object_positions)
+    np.testing.assert_allclose(made.images.astype(int), samples.images.astype(int), atol=1)
+
+
 @pytest.mark.skipif(
     not REAL or not (Path(REAL) / "stir" / "emoji.npz").is_file(), reason="no real STIR file"
 )
@@ -237,3 +287,24 @@ def test_the_real_emoji_are_where_the_file_says():
         outside = image.copy()
         outside[top : top + size, left : left + size] = 0
         assert not outside.any()
+
+
+def test_a_stir_file_is_read_once_for_all_sizes(tmp_path, monkeypatch):
+    (tmp_path / "stir").mkdir()
+    contents = stir_contents(colour=False)
+    np.savez(tmp_path / "stir" / "emoji.npz", **contents)
+    reads = []
+    monkeypatch.setattr(
+        evaluation, "load_stir", lambda *a, **k: reads.append(a) or load_stir(*a, **k)
+    )
+    keys = ["17", "40", "64"]
+    sets = dict(evaluation.test_sets("stir_emoji", keys, data_dir=tmp_path))
+    assert list(sets) == keys and len(reads) == 1
+    for key, arrays in sets.items():
+        images = contents["imgs"][2, 64 - int(key)].reshape(-1, 64, 64, 1)
+        np.testing.assert_array_equal(arrays.images, images)
+    options = {"split": "validation", "data_dir": tmp_path, "limit": 4}
+    ((_, few),) = evaluation.test_sets("stir_emoji", ["20"], **options)
+    np.testing.assert_array_equal(
+        few.images[..., 0], contents["imgs"][1, 44].reshape(-1, 64, 64)[:4]
+    )

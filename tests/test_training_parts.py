@@ -1,9 +1,8 @@
-"""The parts of training by themselves: plans, batches, steps, what is measured."""
+"""The parts of training by themselves: stages, steps, what is measured."""
 
 import dataclasses
 import math
 import sys
-from argparse import Namespace
 
 import keras
 import numpy as np
@@ -15,10 +14,9 @@ from gdn_keras.datasets import Arrays, batches, rescaled
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
 from training import logs, runs, stages, state, trainer
-from training.__main__ import make_parser
-from training.budgets import CPU_STAGES, DENSITY, Stage, plan_run, relatives, resumed_plan
+from training.budgets import Stage, plan_run
 from training.logs import read_log
-from training.recipes import ALL, RECIPES, get, trained
+from training.recipes import get
 
 
 def tiny_stage(**changes):
@@ -37,186 +35,7 @@ def train(run):
         assert trainer.train(run)
 
 
-# === plans ===
-
-
-@pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
-def test_the_paper_budget_is_the_recipe(recipe):
-    plan = plan_run(recipe, budget="paper", finished=set(RECIPES))
-    assert plan.warm_start is None
-    (stage,) = plan.stages
-    assert stage.config == recipe.config
-    assert stage.config.sampling_density is None
-    same = ("dataset", "batch_size", "epochs", "learning_rate", "final_learning_rate")
-    same += ("weight_decay", "train_sizes", "sigma_learning_rate", "sigma_weight_decay")
-    for name in (*same, "fixed_last_sigma"):
-        assert getattr(stage, name) == getattr(recipe, name)
-    assert stage.split == recipe.train_split
-    assert (stage.warmup, stage.label_smoothing, stage.limit) == (0, 0, None)
-    used = {"flip": recipe.flip, "colour_jitter": recipe.colour_jitter, "cutout": recipe.cutout}
-    assert stage.augment == tuple(name for name, value in used.items() if value)
-
-
-@pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
-def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
-    plan = plan_run(recipe, budget="cpu", finished=set())
-    last = plan.stages[-1]
-    assert last.config == recipe.config.replace(sampling_density=DENSITY)
-    assert all(stage.limit is None for stage in plan.stages)
-    channels = [len(stage.config.channel_sigmas) for stage in plan.stages]
-    assert channels[0] == 1 and channels == sorted(channels)
-    for stage in plan.stages[1:]:  # some or all of the scale channels, the coarsest first
-        sigmas = stage.config.channel_sigmas
-        assert sigmas == recipe.config.channel_sigmas[-len(sigmas) :]
-    assert {stage.dataset for stage in plan.stages} == {recipe.dataset}  # size factor 1, see below
-
-
-def test_only_size_factor_1_is_trained_on(monkeypatch):
-    asked = {}
-    monkeypatch.setattr(stages, "load_arrays", lambda name, **options: asked.update(options))
-    for recipe in trained():
-        for stage in plan_run(recipe, budget="cpu", finished=set()).stages:
-            if not stage.train_sizes:
-                stages.load_data(stage)
-                assert asked["split"] in ("train", "train+validation")
-                assert asked.get("size_factor", 1) == 1
-
-
-def test_networks_of_several_channels_begin_at_the_scale_of_the_single_one():
-    first = {
-        name: plan_run(get(name), budget="cpu", finished=set()).stages[0].config.channel_sigmas
-        for name in RECIPES
-        if not get(name).transfer_from
-    }
-    for tag, sigma in (("", 1.0), ("_s0p50", 0.5), ("_s0p71", 2**-0.5)):
-        for family in ("fashion", "cifar"):
-            for pooling in ("single", "max", "avg"):
-                assert first[f"{family}_{pooling}_2jet{tag}"] == (sigma,)
-    assert first["fashion_translated_avg_2jet"] == first["stir_emoji_mid_drop"] == (1.0,)
-
-
-def test_relatives_fit():
-    """Whatever a network may start from has weights of the same shapes and was trained."""
-    order = relatives(get("fashion_max_2jet"))
-    assert order.index("fashion_avg_2jet") < order.index("fashion_single_2jet")  # same channels
-    assert "fashion_single_2jet" in relatives(get("fashion_translated_avg_2jet"))
-    assert relatives(get("fashion_avg_2jet_s0p50")) == [
-        "fashion_max_2jet_s0p50",
-        "fashion_single_2jet_s0p50",
-    ]
-    for recipe in trained():
-        if len(recipe.config.channel_sigmas) > 1:
-            for other in map(get, relatives(recipe)):
-                assert not other.transfer_from
-                for field in ("widths", "num_classes", "input_channels"):
-                    assert getattr(other.config, field) == getattr(recipe.config, field)
-                assert other.config.jet_order <= recipe.config.jet_order
-
-
-def test_relatives_of_other_kinds():
-    """Another discretisation and lower jets will do; the nearest comes first."""
-    sampled = relatives(get("fashion28_sampled_s1p00"))
-    assert "fashion28_discrete_s1p00" in sampled and "fashion28_discrete_s0p50" not in sampled
-    assert relatives(get("cifar_avg_3jet"))[0] == "cifar_avg_2jet"
-    assert "cifar_avg_3jet" not in relatives(get("cifar_max_2jet"))
-    for recipe in trained():
-        if recipe.config.learned_sigmas:
-            assert not relatives(recipe)
-
-
-def test_what_a_relative_has_had_is_left_out():
-    def epochs(name, *finished):
-        plan = plan_run(get(name), budget="cpu", finished=set(finished))
-        return [(stage.name, stage.epochs) for stage in plan.stages]
-
-    names = [name for name, _ in epochs("cifar_avg_2jet")]
-    assert names == ["single", "coarse", "together", "longer"]
-    whole = dict(epochs("cifar_avg_2jet"))
-    after_single = epochs("cifar_avg_2jet", "cifar_single_2jet")
-    assert after_single == [(name, whole[name]) for name in names[1:]]
-    half = [("longer", whole["longer"] / 2)]
-    assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
-    # the terms of third order are new to the 2-jet, so its last stage is not shortened
-    assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("longer", whole["longer"])]
-    (single,) = epochs("fashion28_discrete_s1p00")
-    other = epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
-    assert other == [("single", single[1] / 2)]
-
-
-def command(folder, *words, name="fashion_max_2jet"):
-    """The arguments of `run NAME`, with a folder of runs in which networks can be finished."""
-    return make_parser().parse_args(
-        ["run", name, "--runs", f"{folder}/runs", "--zoo", f"{folder}/zoo", *words]
-    )
-
-
-def finish(folder, *names):
-    for name in names:
-        (folder / "runs" / f"{name}-seed0").mkdir(parents=True)
-        (folder / "runs" / f"{name}-seed0" / state.RECORD).write_text("{}")
-
-
-def test_what_a_run_starts_from_can_be_chosen(tmp_path):
-    finish(tmp_path, "fashion_single_2jet", "fashion_avg_2jet")
-
-    def begins(*words):
-        plan = runs.make_plan(get("fashion_max_2jet"), command(tmp_path, *words), begun=None)
-        return plan.warm_start, [stage.name for stage in plan.stages]
-
-    assert begins() == ("fashion_avg_2jet", ["together"])
-    assert begins("--from", "fashion_single_2jet") == ("fashion_single_2jet", ["together"])
-    assert begins("--from", "none") == (None, ["single", "together"])
-    assert begins("--from", "none", "--budget", "paper") == (None, ["together"])
-
-
-@pytest.mark.parametrize(
-    "name, words, message",
-    [
-        ("fashion_max_2jet", ["cifar_avg_2jet"], "`--from` must be none or fashion_.* Received: c"),
-        ("fashion_max_2jet", ["fashion_lse_2jet"], "must be a finished network; `.* run fashion_l"),
-        ("fashion_max_2jet", ["fashion_single_2jet", "--budget", "paper"], "`--from` must be none"),
-        ("tiny_avg_transfer", ["none"], "`--from` must be tiny_single for tiny_avg_transfer"),
-    ],
-)
-def test_a_run_does_not_start_from_just_anything(tmp_path, name, words, message):
-    finish(tmp_path, "fashion_single_2jet", "tiny_single")
-    arguments = command(tmp_path, "--from", *words, name=name)
-    with pytest.raises(ValueError, match=message):
-        runs.make_plan(get(name), arguments, begun=None)
-
-
-def test_a_phase_on_every_pixel_ends_the_cpu_budget(tmp_path):
-    recipe = get("fashion_max_2jet")
-    plan, plain = (
-        runs.make_plan(recipe, command(tmp_path, *words), begun=None)
-        for words in (["--exact-phase", "0.1"], [])
-    )
-    assert plan.stages[:-1] == plain.stages
-    last, before = plan.stages[-1], plain.stages[-1]
-    assert (last.name, last.epochs, last.learning_rate) == ("exact", 0.1, 0.001)
-    assert last.config == recipe.config and recipe.config.sampling_density is None
-    same = {"name": "", "config": None, "epochs": 1, "learning_rate": 1}
-    assert dataclasses.replace(last, **same) == dataclasses.replace(before, **same)
-    for words, message in (
-        (["0"], "`epochs` must be a positive number"),
-        (["0.1", "--budget", "paper"], "`exact_phase` must be None for the paper's budget"),
-        (["0.1", "--holdout"], "`--exact-phase` must be left out of a trial"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            runs.make_plan(recipe, command(tmp_path, "--exact-phase", *words), begun=None)
-
-
-def test_a_phase_on_every_pixel_is_trained_and_recorded(data, tmp_path):
-    """And decides how the finished network is computed."""
-    stage = tiny_stage(limit=64, epochs=1)
-    plan = plan_run(get("tiny_single"), budget="cpu", finished=set(), exact_phase=0.5)
-    exact = dataclasses.replace(plan.stages[-1], limit=64)
-    plan = dataclasses.replace(plan, stages=(stage, exact))
-    train(trainer.Run(plan, tmp_path, data_dir=data))
-    record = runs.read_record(tmp_path)
-    assert [(s["name"], s["epochs"]) for s in record["stages"]] == [("single", 1), ("exact", 0.5)]
-    assert record["images"] == 96 and record["config"]["sampling_density"] is None
-    assert read_log(tmp_path)[-1]["stage"] == "1"
+# === stages ===
 
 
 def test_a_3_jet_started_from_a_2_jet_computes_the_same():
@@ -265,33 +84,6 @@ def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
     assert weights[0] == weights[1]
 
 
-def test_every_group_has_settings():
-    assert set(CPU_STAGES) >= {recipe.group for recipe in ALL.values() if recipe.epochs}
-
-
-def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monkeypatch, capsys):
-    """Also when the settings of the budget, or the machine, are other ones by now."""
-    arguments = Namespace(runs=tmp_path, zoo=tmp_path, seed=0, budget="cpu", precision="float32")
-    plan = runs.make_plan(get("tiny_avg"), arguments, begun=None)
-    info = trainer.fresh_info(trainer.Run(plan, tmp_path))
-    assert resumed_plan(get("tiny_avg"), info) == plan
-    monkeypatch.setitem(
-        CPU_STAGES, "tiny", ({"name": "single", "epochs": 9}, {"name": "together", "epochs": 9})
-    )
-    arguments.precision = "auto"
-    assert runs.make_plan(get("tiny_avg"), arguments, begun=info) == plan
-    assert "the settings have changed; it goes on with those it was" in capsys.readouterr().out
-    for option, value, name in (
-        ("budget", "paper", "budget"),
-        ("precision", "mixed_bfloat16", "precision"),
-        ("start", "tiny_single", "from"),
-        ("exact_phase", 0.1, "exact-phase"),
-    ):
-        other = Namespace(**vars(arguments) | {option: value})
-        with pytest.raises(ValueError, match=rf"`--{name}` must be .* was begun"):
-            runs.make_plan(get("tiny_avg"), other, begun=info)
-
-
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -318,6 +110,19 @@ def test_steps_of_a_stage():
 
 
 # === training ===
+
+
+def test_a_phase_on_every_pixel_is_trained_and_recorded(data, tmp_path):
+    """And decides how the finished network is computed."""
+    stage = tiny_stage(limit=64, epochs=1)
+    plan = plan_run(get("tiny_single"), budget="cpu", finished=set(), exact_phase=0.5)
+    exact = dataclasses.replace(plan.stages[-1], limit=64)
+    plan = dataclasses.replace(plan, stages=(stage, exact))
+    train(trainer.Run(plan, tmp_path, data_dir=data))
+    record = runs.read_record(tmp_path)
+    assert [(s["name"], s["epochs"]) for s in record["stages"]] == [("single", 1), ("exact", 0.5)]
+    assert record["images"] == 96 and record["config"]["sampling_density"] is None
+    assert read_log(tmp_path)[-1]["stage"] == "1"
 
 
 def test_nothing_is_traced_again(data, tmp_path, monkeypatch):
@@ -358,7 +163,7 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
 
 
 def test_data_with_other_classes_are_refused_before_the_first_step(data, tmp_path):
-    config = get("tiny_single").config.replace(num_classes=11)
+    config = get("tiny_single").config.replace(num_classes=11, class_names=())
     run = tiny_run(tmp_path, data, config=config)
     with pytest.raises(ValueError, match="`num_classes` must be 10, .* Received: num_classes=11"):
         train(run)

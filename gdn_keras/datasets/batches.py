@@ -2,7 +2,8 @@
 
 Batch number `step` of a run is a pure function of (data, seed, step): the order of an epoch comes
 from (seed, epoch) and the augmentation from (seed, epoch, position). So resuming needs no stored
-random state, and the plain iterator and the tf.data pipeline deliver the same batches.
+random state, and the plain iterator and the tf.data pipeline deliver the same batches. A first
+number tells orders from augmentations: numpy takes [seed, epoch] and [seed, epoch, 0] for the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,10 @@ import numpy as np
 
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.augment import AUGMENTATIONS, augment
+from gdn_keras.scale_space._checks import check_integer
 
 Batch = tuple[np.ndarray, np.ndarray]
+_ORDER, _AUGMENTATION = 0, 1
 
 
 class TrainingBatches(Iterator):
@@ -38,13 +41,11 @@ class TrainingBatches(Iterator):
                 "`augment='colour_jitter'` needs images with three channels. "
                 f"Received: shape {arrays.images.shape}."
             )
-        if not 1 <= batch_size <= len(arrays):
-            raise ValueError(
-                f"`batch_size` must be in 1...{len(arrays)}, the number of images. "
-                f"Received: batch_size={batch_size}."
-            )
-        if seed < 0:
-            raise ValueError(f"`seed` must not be negative. Received: seed={seed}.")
+        highest = len(arrays)
+        expected = f"an integer in 1...{highest}, the number of images"
+        check_integer("batch_size", batch_size, low=1, high=highest, expected=expected)
+        if not 0 <= seed < 2**32:  # numpy would take a larger one for two numbers
+            raise ValueError(f"`seed` must be in 0...2**32 - 1. Received: seed={seed}.")
         self.arrays, self.batch_size, self.seed = arrays, batch_size, int(seed)
         self.augment, self.drop_remainder = tuple(augment), drop_remainder
         whole, rest = divmod(len(arrays), batch_size)
@@ -63,12 +64,13 @@ class TrainingBatches(Iterator):
         """Batch `position` of an epoch, wherever the iterator stands."""
         seed, cached_epoch, order = self._order
         if (seed, cached_epoch) != (self.seed, epoch):
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.arrays))
+            rng = np.random.default_rng([_ORDER, self.seed, epoch])
+            order = rng.permutation(len(self.arrays))
             self._order = (self.seed, epoch, order)
         chosen = order[position * self.batch_size : (position + 1) * self.batch_size]
         images, labels = self.arrays.images[chosen], self.arrays.labels[chosen]
         if self.augment:
-            rng = np.random.default_rng([self.seed, epoch, position])
+            rng = np.random.default_rng([_AUGMENTATION, self.seed, epoch, position])
             images = augment(images, self.augment, rng)
         return images, labels
 
@@ -137,7 +139,7 @@ def as_dataset(
     batch_size: int,
     seed: int | None = None,
     augment: Sequence[str] = (),
-    drop_remainder: bool = True,
+    drop_remainder: bool | None = None,
     state: dict[str, int] | None = None,
 ):
     """A `tf.data.Dataset` for Keras' `fit` and `evaluate`, on any backend.
@@ -148,6 +150,8 @@ def as_dataset(
     >>> model.fit(train, epochs=3, steps_per_epoch=len(arrays) // 32, shuffle=False)
 
     Without one, for evaluation: every image once, in order, the last batch as small as it is.
+
+    `drop_remainder` is True with a seed and False without one, unless it is given.
     """
     import tensorflow as tf
 
@@ -157,15 +161,17 @@ def as_dataset(
                 "`augment` and `state` need a `seed`. "
                 f"Received: seed=None, augment={augment!r}, state={state!r}."
             )
-        count = len(arrays)
+        check_integer("batch_size", batch_size, low=1)
+        whole, rest = divmod(len(arrays), batch_size)
 
         def at(step):
             chosen = slice(step * batch_size, (step + 1) * batch_size)
             return arrays.images[chosen], arrays.labels[chosen]
 
-        steps = tf.data.Dataset.range(-(-count // batch_size))
-        kind, leading = np.uint8, None
+        steps = tf.data.Dataset.range(whole + (rest > 0 and not drop_remainder))
+        kind, leading = np.uint8, batch_size if drop_remainder else None
     else:
+        drop_remainder = drop_remainder is None or drop_remainder
         batches = training_batches(
             arrays, batch_size=batch_size, seed=seed, augment=augment, drop_remainder=drop_remainder
         )

@@ -12,6 +12,7 @@ A file holds objects of every size from 17 to 64 pixels at random places in 64x6
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,6 +38,9 @@ FILES = {
 }
 _HOME = "the STIR data set, https://zenodo.org/record/6578038"
 _KEYS = ("imgs", "lbls", "scls", "psts", "metadata", "lbldata")
+# what numpy and zipfile raise when they read something else, or a damaged file
+_UNREADABLE = (ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error)
 
 
 def load_stir(
@@ -133,10 +137,10 @@ def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:
             if missing:
                 raise ValueError(f"the keys {missing} are missing")
             data = {key: file[key] for key in _KEYS}
-    except (ValueError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
-        raise ValueError(f"{path} is not a STIR file: {error}.") from error
+        raise ValueError(f"{path} is not a whole STIR file: {error}.") from error
     _check(data, path)
     return data
 
