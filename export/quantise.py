@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ import onnx
 
 from export import DEFAULT_OPSET, verify
 from export.files import kept_if_good, save_checked
-from gdn_keras.datasets import Arrays, load_arrays, load_samples, load_stir
+from gdn_keras.datasets import Arrays, load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
-from gdn_keras.evaluation import size_keys
+from gdn_keras.evaluation import size_keys, test_sets
 from gdn_keras.model import GaussDerNet
 from gdn_keras.predict import read_image
 from gdn_keras.records import read_json, to_json
@@ -65,7 +65,7 @@ def write_int8(
         )
     report_path = path.with_suffix(".json")
     progress = path.with_name(f".{path.name}.progress")
-    images, source = _calibration_images(model, info.dataset, calibrate)
+    images, source = _calibration_images(model, info, calibrate)
     with kept_if_good(path) as new:
         reference = new.with_name("float.onnx")
         deviation = save_checked(model, reference, info=info, split=False, **options)
@@ -129,16 +129,18 @@ def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
 
 
 def _calibration_images(
-    model: GaussDerNet, dataset: str, paths: Sequence[str | Path]
+    model: GaussDerNet, info: ModelInfo, paths: Sequence[str | Path]
 ) -> tuple[np.ndarray, str]:
     """Float32 images as the network takes them, and where they are from."""
+    dataset = info.dataset
     if paths:
         files = sorted(file for path in paths for file in _files(Path(path)))
         if not files:
             raise ValueError(
                 f"`--calibrate` found no files. Received: {', '.join(map(str, paths))}."
             )
-        pixels = [read_image(f, config=model.config, dataset=dataset).pixels for f in files]
+        trained = dict(dataset=dataset, train_sizes=info.train_sizes)
+        pixels = [read_image(f, config=model.config, **trained).pixels for f in files]
         return np.stack(pixels).astype("float32"), "given files"
     if dataset not in (*FAMILIES, *RESCALINGS):
         raise ValueError(f"There are no bundled images of {dataset}; give some with `--calibrate`.")
@@ -216,11 +218,13 @@ class Evaluation:
     ) -> dict[str, float]:
         """By size; raises `AccuracyError` at the first size that loses too much."""
         done = self.measured[which]
-        for size in size_keys(self.info.dataset):
+        sizes = size_keys(self.info.dataset)
+        sets = test_sets(self.info.dataset, [size for size in sizes if size not in done])
+        for size in sizes:
             if size in done:
                 print(f"  size {size}: {which} {done[size]:.2%}, measured before")
             else:
-                done[size] = self._measure(which, run, size)
+                done[size] = self._measure(which, run, size, self._next(sets))
                 self.progress.parent.mkdir(parents=True, exist_ok=True)
                 state = json.dumps({"key": self.key, **self.measured})
                 self.progress.write_text(state, encoding="utf-8")
@@ -233,10 +237,9 @@ class Evaluation:
                 )
         return dict(done)
 
-    def _measure(self, which: str, run: Callable, size: str) -> float:
+    def _measure(self, which: str, run: Callable, size: str, test: Arrays) -> float:
         from tqdm import tqdm
 
-        test = self._test_set(size)
         right = 0
         batches = range(0, len(test), BATCH)
         for first in tqdm(batches, desc=f"{which}, size {size}", leave=False, disable=None):
@@ -245,13 +248,10 @@ class Evaluation:
             right += int((predicted == test.labels[first : first + BATCH]).sum())
         return right / len(test)
 
-    def _test_set(self, size: str) -> Arrays:
+    def _next(self, sets: Iterator[tuple[str, Arrays]]) -> Arrays:
         dataset = self.info.dataset
         try:
-            if dataset.startswith("stir_"):
-                test = load_stir(dataset, split="test", sizes=[int(size)])
-            else:
-                test = load_arrays(dataset, split="test", size_factor=float(size))
+            size, test = next(sets)
         except Exception as error:  # of tensorflow_datasets too, which may try to download
             raise FileNotFoundError(
                 f"int8 is accepted on the whole test set of {dataset} only, and that is not here; "

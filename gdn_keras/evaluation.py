@@ -42,7 +42,8 @@ def evaluate(
     keys = size_keys(dataset) if sizes is None else [_key(dataset, size) for size in sizes]
     accuracy = {}
     # one model for all sizes, and a progress bar over them on stderr
-    for key, arrays in tqdm(_test_sets(dataset, keys, data_dir, limit), total=len(keys)):
+    sets = test_sets(dataset, keys, data_dir=data_dir, limit=limit)
+    for key, arrays in tqdm(sets, total=len(keys)):
         logits = model.predict(arrays.images, batch_size=batch_size, verbose=0)
         accuracy[key] = float(np.mean(logits.argmax(axis=1) == arrays.labels))
     return accuracy
@@ -54,15 +55,28 @@ def _key(dataset: str, size: float) -> str:
     return f"{check_size_factor(size):.3f}"
 
 
-def _test_sets(dataset, keys, data_dir, limit) -> Iterator[tuple[str, Arrays]]:
-    for key in keys:
-        if dataset.startswith("stir_"):
-            arrays = load_stir(dataset, split="test", sizes=[int(key)], data_dir=data_dir)
-            yield key, arrays.select(slice(limit))
-        else:
-            yield (
-                key,
-                load_arrays(
-                    dataset, split="test", size_factor=float(key), data_dir=data_dir, limit=limit
-                ),
-            )
+def test_sets(
+    dataset: str,
+    keys: Sequence[str],
+    *,
+    split: str = "test",
+    data_dir: str | os.PathLike | None = None,
+    limit: int | None = None,
+) -> Iterator[tuple[str, Arrays]]:
+    """The images at each of the sizes called `keys`, loaded when their turn comes.
+
+    Args:
+        dataset: "rescaled_cifar10", "stir_emoji", …
+        keys: of `size_keys(dataset)`.
+        split: "train", "validation" or "test".
+        data_dir: see `gdn_keras.datasets.load_arrays`.
+        limit: only the first images of each size.
+    """
+    where = {"split": split, "data_dir": data_dir}
+    if dataset.startswith("stir_"):  # one file has all sizes
+        data = load_stir(dataset, sizes="all", **where)
+        for key in keys:
+            yield key, data.select(data.object_sizes == int(key)).select(slice(limit))
+    else:
+        for key in keys:
+            yield key, load_arrays(dataset, size_factor=float(key), limit=limit, **where)

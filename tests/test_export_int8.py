@@ -138,11 +138,11 @@ def test_interrupted_it_goes_on_with_the_next_size(data, target, tmp_path, monke
     measure = quantise.Evaluation._measure
     seen = []
 
-    def interrupted(self, which, run, size):
+    def interrupted(self, which, run, size, test):
         if len(seen) == 4:
             raise KeyboardInterrupt
         seen.append(size)
-        return measure(self, which, run, size)
+        return measure(self, which, run, size, test)
 
     monkeypatch.setattr(quantise.Evaluation, "_measure", interrupted)
     assert main(command(folder, target)) == 130

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
-from gdn_keras.datasets import Arrays, load_arrays, load_stir
-from gdn_keras.evaluation import size_keys
+from gdn_keras.datasets import Arrays
+from gdn_keras.evaluation import size_keys, test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
@@ -42,21 +42,6 @@ def test_sizes(recipe: Recipe) -> dict[str, float]:
     return {key: float(key) for key in size_keys(recipe.dataset)}
 
 
-def test_sets(
-    recipe: Recipe, keys: list[str], *, split: str = "test", data_dir: Path | None = None
-) -> Iterator[tuple[str, Arrays]]:
-    """The images at each of the sizes called `keys`, loaded when their turn comes."""
-    sizes = test_sizes(recipe)
-    if recipe.train_sizes:  # one file has all sizes
-        data = load_stir(recipe.dataset, split=split, sizes="all", data_dir=data_dir)
-        for key in keys:
-            yield key, data.select(data.object_sizes == sizes[key])
-    else:
-        where = {"split": split, "data_dir": data_dir}
-        for key in keys:
-            yield key, load_arrays(recipe.dataset, size_factor=sizes[key], **where)
-
-
 def evaluate(
     model: GaussDerNet,
     recipe: Recipe,
@@ -80,7 +65,7 @@ def evaluate(
     if missing:
         _check_way(way, model, recipe)
         network = None if way == "matched" else _network(model, way)
-        for key, data in test_sets(recipe, missing, split=split, data_dir=data_dir):
+        for key, data in test_sets(recipe.dataset, missing, split=split, data_dir=data_dir):
             if way == "matched":
                 network = _network(at_scale(model, test_sizes(recipe)[key]), way)
             label = f"{recipe.name} {'' if way == 'trained' else way + ' '}{key}"
