@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gdn_keras.config import POOLINGS
 from gdn_keras.figures import COLUMN as COLUMN
 from gdn_keras.figures import MARKERS, draw_lines, styled
 from gdn_keras.figures import PALETTE as PALETTE
@@ -192,6 +193,7 @@ def plot_scale_selection(
     *,
     size_factors: Sequence[float],
     channel_sigmas: Sequence[float],
+    pooling: str | None = None,
     title: str = "",
     colour_bar: bool = True,
 ) -> None:
@@ -206,9 +208,13 @@ def plot_scale_selection(
         ax: where to draw.
         size_factors: of the rows.
         channel_sigmas: first-layer sigma of every scale channel.
+        pooling: how the network pools over scales. With "max" (and by default) one channel decides
+            for every image, with "average" and "logsumexp" all have shares of the output.
         title: above the axes.
         colour_bar: also draw what the colours mean.
     """
+    if pooling not in (None, *POOLINGS):
+        raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: pooling={pooling!r}.")
     shares = np.asarray(shares, dtype=float)
     if shares.shape != (len(size_factors), len(channel_sigmas)):
         raise ValueError(
@@ -233,7 +239,9 @@ def plot_scale_selection(
     ax.set_ylabel("scale channel σ₀ (px)")
     ax.set_title(title)
     if colour_bar:
-        ax.figure.colorbar(mesh, ax=ax, label="% of the images", pad=0.02)
+        decided = pooling in (None, "max")
+        label = "% of the images" if decided else "mean share of the output (%)"
+        ax.figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:

@@ -227,7 +227,25 @@ def test_scale_selection_shows_shares_and_their_mean():
     assert [t.get_text() for t in ax.get_yticklabels()][3:] == ["1", "1.41", "2", "2.83"]
     assert ax.get_title() == "all images" and "px" in ax.get_ylabel()
     assert ax.get_xlim() == (-1.125, 1.125) and ax.get_ylim() == (-1.75, 1.75)
-    assert len(figure.axes) == 2 and figure.axes[1].get_ylabel() == "% of the images"
+    assert len(figure.axes) == 2
+
+
+@pytest.mark.parametrize(
+    "pooling, label",
+    [
+        (None, "% of the images"),
+        ("max", "% of the images"),
+        ("average", "mean share of the output (%)"),
+        ("logsumexp", "mean share of the output (%)"),
+    ],
+)
+def test_the_colour_bar_says_what_the_shares_are(pooling, label):
+    figure, axes = new_figure()
+    options = {"size_factors": FACTORS, "channel_sigmas": SIGMAS, "pooling": pooling}
+    plot_scale_selection(histogram(), axes[0, 0], **options)
+    assert figure.axes[1].get_ylabel() == label
+    with pytest.raises(ValueError, match="`pooling` must be one of .* pooling='mean'"):
+        plot_scale_selection(histogram(), axes[0, 0], **{**options, "pooling": "mean"})
 
 
 def test_sizes_without_any_image_have_no_mean():
