@@ -17,6 +17,7 @@ from gdn_keras.scale_space import (
     derivative_kernel,
     directional_weights,
     jet_terms,
+    scale_normalisation,
 )
 from gdn_keras.scale_space.plan import kernel_radius
 
@@ -120,7 +121,7 @@ def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np
     sigma = float(learned_sigmas(model)[channel, layer - 1])
     kernels = _kernels(config, sigma)
     basis = [
-        t.factor * sigma**t.order * np.outer(kernels[t.y], kernels[t.x])
+        t.factor * scale_normalisation(sigma, t.order) * np.outer(kernels[t.y], kernels[t.x])
         for t in _layer_terms(config, layer)
     ]
     weights = keras.ops.convert_to_numpy(model.get_layer(f"jet_{layer}").kernel)

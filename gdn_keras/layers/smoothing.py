@@ -6,7 +6,12 @@ from functools import lru_cache
 import numpy as np
 from keras import ops
 
-from gdn_keras.scale_space import HYBRID_METHODS, difference_kernel, difference_mask
+from gdn_keras.scale_space import (
+    HYBRID_METHODS,
+    difference_kernel,
+    difference_mask,
+    scale_normalisation,
+)
 from gdn_keras.scale_space.plan import Correlation, axis_kernel
 
 
@@ -23,7 +28,7 @@ def correlations(axis, sigma, smoothing, highest):
         spacing = axis.domain.spacing
         kernels = [axis_kernel(axis, sigma, smoothing, k) for k in orders]
     return tuple(
-        Correlation(axis, kernel * (sigma / spacing) ** k, smoothing.padding)
+        Correlation(axis, kernel * scale_normalisation(sigma / spacing, k), smoothing.padding)
         for k, kernel in enumerate(kernels)
     )
 
