@@ -1,0 +1,83 @@
+"""The pages of docs/: snippets run, links lead somewhere, and what they say of the zoo is true."""
+
+import re
+import shlex
+
+import h5py
+import numpy as np
+import pytest
+from dataset_files import photograph_signs, small_data_folder, write_boxes
+from test_datasets_stir import stir_contents
+
+from gdn_keras import registry
+from gdn_keras.datasets import raw
+from gdn_keras.datasets.__main__ import main as datasets
+from gdn_keras.registry import read_registry
+
+ROOT = registry.checkout()
+PAGES = ("datasets.md", "export.md", "training.md", "zoo.md")
+
+
+def text_of(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def snippets(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text_of(page), re.DOTALL)
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with small files in the formats of the data sets."""
+    folder, _ = small_data_folder(tmp_path / "data", monkeypatch)
+    monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(folder))
+    monkeypatch.chdir(tmp_path)
+    np.savez("my_signs.npz", **stir_contents())
+    with h5py.File("fashion_te10000_outsize72-72_scte2p000.h5", "w") as file:
+        file["x_test"], file["y_test"] = np.zeros((5, 72, 72), np.uint8), np.arange(5)
+    (tmp_path / "photographs").mkdir()
+    write_boxes(*photograph_signs(tmp_path / "photographs"))
+
+
+@pytest.mark.heavy
+def test_snippets_about_data(workplace):
+    names = {}
+    exec(compile("\n".join(snippets("datasets.md", "python")), "datasets.md", "exec"), names)
+    assert names["samples"].images.shape == (100, 64, 64, 3)
+    assert len(names["train"]) == 40 and names["test"].images.shape == (20, 72, 72, 1)
+    assert set(names["signs"].object_sizes) == set(range(17, 33)) and len(names["theirs"]) == 5
+    assert names["images"].shape == (20, 64, 64, 3) and names["images"].dtype == "float32"
+    assert len(names["in_order"]) == 1 and len(names["prepared"]) == 20
+
+
+@pytest.mark.heavy
+def test_commands_about_data(workplace, tmp_path, capsys):
+    codes = {}
+    (block,) = snippets("datasets.md", "sh")
+    (tmp_path / "my_signs.npz").unlink()
+    for line in block.splitlines():
+        python, dash_m, package, *arguments = shlex.split(line)
+        assert (python, dash_m, package) == ("python", "-m", "gdn_keras.datasets")
+        codes[arguments[0]] = datasets(arguments)
+    # the small files are not the original ones
+    assert codes == {"show": 0, "prepare": 0, "make-stir": 0, "verify": 1}
+    assert "fashion-mnist/t10k-images-idx3-ubyte.gz: different" in capsys.readouterr().out
+    assert (tmp_path / "sheet.png").is_file() and (tmp_path / "my_signs.npz").is_file()
+
+
+def test_snippets_about_training():
+    names = {}
+    exec("\n".join(snippets("training.md", "python")), names)
+    factor = names["model"].optimizer.sigma_learning_rate_factor
+    assert factor == 0.1 and names["sigmas"].shape == (1, 3)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page)):
+        assert target.startswith("https://") or (ROOT / "docs" / target).exists(), target
+
+
+def test_the_page_says_whether_there_are_networks_on_the_hub():
+    pinned = [name for name, known in read_registry(ROOT / "zoo").items() if known.hub_repo]
+    assert ("No network is on the Hub yet" in text_of("zoo.md")) == (not pinned)
