@@ -240,7 +240,7 @@ def plot_scale_selection(
     ax.set_title(title)
     if colour_bar:
         decided = pooling in (None, "max")
-        label = "% of the images" if decided else "mean share of the output (%)"
+        label = "% of the images" if decided else "% of the output"
         ax.figure.colorbar(mesh, ax=ax, label=label, pad=0.02)
 
 

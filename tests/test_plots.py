@@ -235,8 +235,8 @@ def test_scale_selection_shows_shares_and_their_mean():
     [
         (None, "% of the images"),
         ("max", "% of the images"),
-        ("average", "mean share of the output (%)"),
-        ("logsumexp", "mean share of the output (%)"),
+        ("average", "% of the output"),
+        ("logsumexp", "% of the output"),
     ],
 )
 def test_the_colour_bar_says_what_the_shares_are(pooling, label):

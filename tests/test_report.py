@@ -293,7 +293,7 @@ def test_a_caption_says_what_a_share_is_of():
     captions = {d.stem: d.caption for d in section_drawings("6.1", selected())}
     decide, contribute = (captions[f"selection_fashion_{p}_2jet"] for p in ("max", "avg"))
     figures = {d.stem: d.figure for d in section_drawings("6.1", selected())}
-    for pooling, words in (("max", "% of the images"), ("avg", "mean share of the output (%)")):
+    for pooling, words in (("max", "% of the images"), ("avg", "% of the output")):
         axes = figures[f"selection_fashion_{pooling}_2jet"].axes
         assert [ax.get_ylabel() for ax in axes[3:]] == [words] * 3  # the colour bars
     assert "that decide in `fashion_max_2jet`, in % of the images: all images" in decide

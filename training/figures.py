@@ -234,7 +234,8 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
         names = [name for name in ACCURACY if RECIPES[name].paper_section == section]
         here = sum(name in results.folders for name in names)
         caption = (
-            "Accuracies that the paper prints (mean and standard deviation of 5 runs), and ours: "
+            "Accuracies that the paper prints (means of 5 runs, with their standard deviations "
+            "where it prints them), and ours: "
             f"{here} of {len(names)} networks are trained."
         )
         stem = f"agreement_{section.replace('.', '_')}"
