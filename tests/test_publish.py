@@ -67,6 +67,7 @@ def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatc
     check_facts(path)
     check_outputs(path)
     assert zoo.read_folder(path).config.class_names[3] == "sign 3"
+    assert zoo.info(path).train_sizes == "mid"
 
 
 # === The card ===

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gdn_keras import zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.datasets import load_samples
 
@@ -34,6 +35,21 @@ def test_the_readme_cites_the_paper():
     words = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("*", "").split()
     assert CITATION in " ".join(words)
     assert "(https://arxiv.org/abs/2409.11140)" in text and "arXiv:2409.11140" in CITATION
+
+
+def test_the_readme_says_nothing_about_accuracies_that_the_zoo_does_not():
+    """No number outside the generated table, and what is said in words holds."""
+    text = (ROOT / "README.md").read_text()
+    typed = text.partition("<!-- results -->")[0] + text.partition("<!-- /results -->")[2]
+    assert not re.findall(r"[\d.]+ ?(?:%|per cent)", typed)
+    single, several = (
+        zoo.read_folder(ROOT / "zoo" / name).metrics
+        for name in ("fashion_single_2jet", "fashion_avg_2jet")
+    )
+    for end in ("0.500", "2.000"):  # one scale channel falls, seven do not
+        assert single.accuracy[end] < several.accuracy[end] - 0.3
+    assert min(several.accuracy.values()) > max(several.accuracy.values()) - 0.1
+    assert min(single.matched_accuracy.values()) > max(single.matched_accuracy.values()) - 0.1
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
