@@ -1,4 +1,4 @@
-"""What `pip wheel .` makes, from a clone and from an sdist, works with no network."""
+"""What `pip wheel .` makes, from a clone and from an sdist, works without the internet."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ def test_wheel_from_the_clone_and_from_the_sdist(sources, tmp_path):
 
 
 def run_installed(wheel, tmp_path):
-    """Only the wheel's files on the path, no network, another working folder."""
+    """Only the wheel's files on the path, no internet, another working folder."""
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "site")
     code = f"""if True:

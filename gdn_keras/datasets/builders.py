@@ -68,7 +68,7 @@ class _Rescaled(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     BUILDER_CONFIGS = [SizeFactorConfig(factor) for factor in SIZE_FACTORS]
     DEFAULT_BUILDER_CONFIG_NAME = config_name(1.0)
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "Only without a network: `manual_dir` must hold fashion-mnist/*.gz or "
+        "Only without the internet: `manual_dir` must hold fashion-mnist/*.gz or "
         "cifar-10-batches-bin/*.bin, the standard files of the original data set."
     )
 
