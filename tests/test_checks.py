@@ -292,16 +292,22 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         (f"{name}@x-seed8", 9),
         (f"{name}-seed3", 94),  # started from a relative
         (f"{other}-seed1", 90),
+        (f"{other}-seed2", 95),  # with a phase on every pixel
     ):
         path = tmp_path / "runs" / folder_name
         path.mkdir(parents=True)
         start = "fashion28_sampled_s1p00" if folder_name == f"{name}-seed3" else None
-        (path / "run.json").write_text(json.dumps({"budget": "cpu", "warm_start": start}))
+        stages = [{"name": "exact" if folder_name == f"{other}-seed2" else "single"}]
+        record = {"budget": "cpu", "warm_start": start, "stages": stages}
+        (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
     results = Results.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
     scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
-    assert results.runs == {"cpu": {name: scratch, other: {1: pytest.approx(90.0)}}}
+    assert results.runs == {
+        "cpu": {name: scratch, other: {1: pytest.approx(90.0)}},
+        "cpu, exact phase": {other: {2: pytest.approx(95.0)}},
+    }
     assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gdn_keras import zoo
 from gdn_keras.explain import SigmaFit, sigmas_and_fit
+from training.budgets import EXACT
 from training.claims import SIZE_FACTORS
 from training.evaluate import read_results
 from training.paper import PairwiseStatistics, PooledStatistics
@@ -52,9 +54,9 @@ class Results:
             name, _, seed = path.name.rpartition("-seed")  # a trial has another name
             record = read_record(path) if name in RECIPES else None
             if record is not None and not record.get("warm_start"):
-                results._add_run(name, record["budget"], int(seed), _evaluated(name, path))
+                results._add_run(name, _budget(record), int(seed), _evaluated(name, path))
         for name, folder in results.folders.items():
-            budget, seed = folder.recipe["budget"], folder.recipe["seed"]
+            budget, seed = _budget(folder.recipe), folder.recipe["seed"]
             if not folder.recipe["lineage"]:
                 results._add_run(name, budget, seed, results.accuracies[name].get(1.0))
         return results
@@ -136,6 +138,12 @@ class Results:
                 part * np.array(shares or [0.0] * len(metrics.scale_histograms[key]["all"]))
             )
         return np.array(rows)
+
+
+def _budget(record: dict[str, Any]) -> str:
+    """The budget of a run or of a zoo folder; with a phase on every pixel it is another one."""
+    phases = {stage["name"] for stage in record.get("stages", ())}
+    return f"{record['budget']}, {EXACT} phase" if EXACT in phases else record["budget"]
 
 
 def _evaluated(name: str, folder: Path) -> float | None:
