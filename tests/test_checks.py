@@ -255,7 +255,8 @@ def test_significance_needs_several_runs():
         verdict, why, *_ = judge(claim, results)
         assert verdict == "not yet measured"
         assert (
-            why == f"needs several runs per setting, at least 3; there are {count} of each network"
+            why
+            == f"needs at least 3 runs from scratch per setting; there are {count} of each network"
         )
     results = five_runs(ACCURACY)
     del results.folders["cifar32_discrete_s0p50"]

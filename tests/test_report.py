@@ -221,7 +221,7 @@ def test_report_states_its_rules_and_the_papers_statistics(written):
         assert format_pairwise(table.rows, settings=table.settings) in text
     for table in (POOLED_FIXED, POOLED_LEARNED):
         assert format_pooled(table.rows) in text
-    needs = "Ours, not yet measured: needs several runs per setting, at least 3; there are "
+    needs = "Ours, not yet measured: needs at least 3 runs from scratch per setting; there are "
     assert f"{needs}0 to 1 of each network." in text and f"{needs}0 of each network." in text
     assert re.search(r"\*\*3\.69\*\* \| +\*\*0\.008\*\* \| +\*\*0\.000\*\*", text)  # bold, as there
 

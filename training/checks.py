@@ -391,7 +391,7 @@ _SHARES = (_has_histogram, "the shares of the scale channels are not measured")
 _NO_MATCH = "matched sigmas are not measured"
 _RUNS = (
     _has_runs,
-    f"needs several runs per setting, at least {SEVERAL}; there are {{runs}} of each network",
+    f"needs at least {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
 )
 # `Claim.check` -> how it is checked
 CHECKS: dict[str, Way] = {

@@ -307,7 +307,7 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
         printed = format_pooled(table.rows)
         ours = runs and pooled_table(runs, pairs=table.rows)
     names = [name for row in networks_of(table).values() for name in row]
-    why = f"needs several runs per setting, at least {SEVERAL}; there are "
+    why = f"needs at least {SEVERAL} runs from scratch per setting; there are "
     return [
         f"{table.where}, the paper:",
         "",
