@@ -18,8 +18,9 @@ def test_snippets_of_the_readme_run_in_order():
     names = {}
     for snippet in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(snippet, names)
-    assert (names["labels"] == load_samples("rescaled_fashion_mnist").labels).mean() > 0.8
-    assert names["per_scale"].shape == (100, 7, 10)
+    # one scale channel has a quarter of these right
+    assert (names["labels"] == load_samples("rescaled_cifar10").labels).mean() > 0.5
+    assert names["per_scale"].shape == (100, 6, 10)
     assert names["new_head"].output_shape == (None, 3)
     assert names["anywhere"].config.spatial_selection == "max"
     assert names["logits"].shape == (8, 10)
