@@ -174,7 +174,7 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     assert folder.recipe["lineage"] == ["tiny_avg", "tiny_single"]
     words = "The weights started from `tiny_avg`, which started from `tiny_single`."
     assert words in folder.card
-    assert "640 images after 2,560 of its ancestors, in " in folder.card
+    assert "416 images after 2,560 of its ancestors, in " in folder.card
     assert ": 1 epoch, batch 32" in folder.card and ", scale-channel dropout 0.2, " in folder.card
 
 

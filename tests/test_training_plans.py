@@ -105,13 +105,13 @@ def test_what_a_relative_has_had_is_left_out():
     whole = dict(epochs("cifar_avg_2jet"))
     after_single = epochs("cifar_avg_2jet", "cifar_single_2jet")
     assert after_single == [(name, whole[name]) for name in names[1:]]
-    half = [("longer", whole["longer"] / 2)]
-    assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == half
+    third = [("longer", whole["longer"] / 3)]
+    assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == third
     # the terms of third order are new to the 2-jet, so its last stage is not shortened
     assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("longer", whole["longer"])]
     (single,) = epochs("fashion28_discrete_s1p00")
     other = epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
-    assert other == [("single", single[1] / 2)]
+    assert other == [("single", single[1] / 3)]
 
 
 def command(folder, *words, name="fashion_max_2jet"):

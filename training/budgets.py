@@ -149,7 +149,7 @@ def plan_run(
         elif other.jet_order < recipe.config.jet_order:  # the highest derivatives are new
             settings = settings[-1:]
         else:  # nearly there
-            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 2},)
+            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 3},)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
         config = recipe.config.replace(sampling_density=None)
