@@ -298,7 +298,8 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         path = tmp_path / "runs" / folder_name
         path.mkdir(parents=True)
         start = "fashion28_sampled_s1p00" if folder_name == f"{name}-seed3" else None
-        stages = [{"name": "exact" if folder_name == f"{other}-seed2" else "single"}]
+        phase = "exact" if folder_name == f"{other}-seed2" else "single"
+        stages = [{"name": phase, "epochs": 0.2}]
         record = {"budget": "cpu", "warm_start": start, "stages": stages}
         (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
@@ -307,7 +308,7 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
     scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
     assert results.runs == {
         "cpu": {name: scratch, other: {1: pytest.approx(90.0)}},
-        "cpu, exact phase": {other: {2: pytest.approx(95.0)}},
+        "cpu, exact 0.2": {other: {2: pytest.approx(95.0)}},
     }
     assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
 

@@ -175,7 +175,9 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
     words = "The weights started from `tiny_avg`, which started from `tiny_single`."
     assert words in folder.card
     assert "416 images after 2,560 of its ancestors, in " in folder.card
-    assert ": 1 epoch, batch 32" in folder.card and ", scale-channel dropout 0.2, " in folder.card
+    assert (
+        ": 0.667 epochs, batch 32" in folder.card and ", scale-channel dropout 0.2, " in folder.card
+    )
 
 
 def test_records_that_know_only_the_nearest_relative(single, place):
@@ -236,6 +238,60 @@ def test_a_published_network_lends_its_weights_too(single, place):
     assert folder.recipe["seed"] == 3
     assert folder.recipe["ancestors"] == [{"name": "tiny_single", "seed": 0, "images": 1280}]
     assert "these are the weights of `tiny_single` (seed 0), in 3" in folder.card
+
+
+def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
+    """It is the same run, made longer: its stages, images and seconds are added up."""
+    shutil.copytree(single.zoo, place.zoo)
+    before = gdn_keras.zoo.read_folder(place.zoo / "tiny_single")
+    further = ("run", "tiny_single", "--more", "1.5")
+    assert place(*further) == 0
+    record = place.record("tiny_single")
+    assert [stage["name"] for stage in record["stages"]] == ["single", "more"]
+    assert record["stages"][0] == before.recipe["stages"][0]
+    assert record["stages"][1]["epochs"] == 1.5
+    assert record["images"] == 1280 + 960 and record["warm_start"] is None
+    assert record["seconds"] > before.recipe["seconds"]
+    rows = read_log(place.folder("tiny_single"))
+    assert [int(row["images"]) for row in rows] == [1920, 2240]  # it knows what came before
+    assert float(rows[0]["loss"]) < float(read_log(single.folder("tiny_single"))[0]["loss"])
+    assert place(*further) == 0  # finished: nothing is done again
+    assert place.record("tiny_single") == record
+    assert place("run", "tiny_single", "--more", "2") == 1
+    assert "`--more` must be 1.5, as when the run in " in capsys.readouterr().err
+    for command in ("evaluate", "publish"):
+        assert place(command, "tiny_single") == 0
+    after = gdn_keras.zoo.read_folder(place.zoo / "tiny_single")
+    assert after.recipe["lineage"] == [] and after.recipe["images_seen"] == 2240
+    assert "stage `single`: 2 epochs" in after.card and "stage `more`: 1.5 epochs" in after.card
+
+
+def test_stages_of_a_run_never_see_the_same_batch(place, monkeypatch):
+    steps = []
+
+    def batches(data, stage, *, seed, step):
+        steps.append(step)
+        return stages.batches(data, stage, seed=seed, step=step)
+
+    monkeypatch.setattr(trainer, "batches", batches)
+    assert place("run", "tiny_avg") == 0
+    assert steps == [0, 40]  # 40 steps alone, then those together
+
+
+@pytest.mark.parametrize(
+    "name, words, message",
+    [
+        ("tiny_avg", [], "goes on with a trained network of the zoo, with none of --from"),
+        ("tiny_single", ["--from", "none"], "Received: --more 1 for tiny_single."),
+        ("tiny_single", ["--holdout"], "goes on with a trained network of the zoo"),
+        ("tiny_single", ["--seed", "3"], "`--seed` must be 0, that of tiny_single in the zoo"),
+        ("tiny_single", ["--budget", "paper"], "`--budget` must be cpu, as when the run"),
+    ],
+)
+def test_what_cannot_be_trained_further(single, place, name, words, message, capsys):
+    shutil.copytree(single.zoo, place.zoo)
+    assert place("run", name, "--more", "1", *words) == 1
+    assert message in capsys.readouterr().err
 
 
 # === evaluate ===

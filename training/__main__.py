@@ -19,6 +19,7 @@ EXAMPLES = {
         "python -m training run fashion_avg_2jet --budget paper --devices 4 --jit",
         "python -m training run fashion28_sampled_s1p00 --seed 1 --from none",
         "python -m training run fashion_avg_2jet --holdout --set epochs=2   # a trial",
+        "python -m training run fashion_avg_2jet --more 2     # train the one of the zoo further",
     ),
     "queue": (
         "python -m training queue --hours 8 --nice 10",
@@ -81,6 +82,13 @@ def make_parser() -> argparse.ArgumentParser:
 
     run = add("run", "train one recipe, or go on with it")
     run.add_argument("name")
+    run.add_argument(
+        "--more",
+        type=_positive,
+        default=None,
+        metavar="EPOCHS",
+        help="go on with the network of the zoo: one more stage like its last one",
+    )
     _training_options(run)
     _trial_options(run)
 
@@ -210,6 +218,16 @@ def _place_options(parser: argparse.ArgumentParser, *only: str) -> None:
     for name, words in _PLACES.items():
         if not only or name in only:
             parser.add_argument(f"--{name}", default=None, metavar="DIR", help=words)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, not {text}")
+    return number
 
 
 def _seed(text: str) -> int:

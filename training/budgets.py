@@ -20,6 +20,9 @@ DENSITY = 1 / math.sqrt(2)
 STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
+MORE = "more"  # name of a stage that a finished network of the zoo gets afterwards
+MORE_LEARNING_RATE = 0.004
+ASKED = (EXACT, MORE)  # stages that only some networks of a family have
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -175,6 +178,12 @@ def _cpu_stage(
     return dataclasses.replace(main, name=name, config=config, **{"warmup": 0.05} | changes)
 
 
+def more_stage(last: Stage, *, epochs: float, dtype: str) -> Stage:
+    """One more stage for a network that is finished, like its last one."""
+    changes = {"epochs": epochs, "learning_rate": MORE_LEARNING_RATE, "dtype": dtype}
+    return dataclasses.replace(last, name=MORE, **changes)
+
+
 def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
     """The plan a run was begun with, whatever the settings are by now."""
     stages = tuple(Stage.from_dict(stage) for stage in info["stages"])
@@ -271,7 +280,7 @@ _CIFAR = (
 )
 _STIR = (
     {"name": "single", "epochs": 10},
-    {"name": "together", "epochs": 6, "learning_rate": 0.004},
+    {"name": "together", "epochs": 12, "learning_rate": 0.004},
 )
 CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "fashion": _FASHION,

@@ -21,6 +21,7 @@ from training.runs import (
     is_published,
     load_finished,
     make_plan,
+    published_to_go_on,
     read_record,
     run_folder,
     status,
@@ -81,10 +82,14 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
             check_options(record, arguments)
             return True
         saved = state.load(folder)
+        if saved is None and getattr(arguments, "more", None) is not None:
+            saved = published_to_go_on(recipe, arguments), None
         plan = make_plan(recipe, arguments, begun=saved and saved[0])
         relative = None
-        if plan.warm_start and saved is None:
+        if saved is None and plan.warm_start:
             relative = load_finished(plan.warm_start, arguments)
+        elif saved is not None and saved[1] is None:
+            relative = load_finished(recipe.name, arguments)
         job = Run(
             plan,
             folder,

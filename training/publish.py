@@ -241,7 +241,7 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
 
 
 def _epochs(count: float) -> str:
-    return f"{count:g} epoch{'s' * (count != 1)}"
+    return f"{count:.3g} epoch{'s' * (count != 1)}"
 
 
 def _dropout(config: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gdn_keras import zoo
 from gdn_keras.explain import SigmaFit, sigmas_and_fit
-from training.budgets import EXACT
+from training.budgets import ASKED
 from training.claims import SIZE_FACTORS
 from training.evaluate import read_results
 from training.paper import PairwiseStatistics, PooledStatistics
@@ -141,9 +141,9 @@ class Results:
 
 
 def _budget(record: dict[str, Any]) -> str:
-    """The budget of a run or of a zoo folder; with a phase on every pixel it is another one."""
-    phases = {stage["name"] for stage in record.get("stages", ())}
-    return f"{record['budget']}, {EXACT} phase" if EXACT in phases else record["budget"]
+    """The budget of a run or of a zoo folder; with stages that were asked for it is another one."""
+    asked = [f"{s['name']} {s['epochs']:g}" for s in record.get("stages", ()) if s["name"] in ASKED]
+    return ", ".join([record["budget"], *asked])
 
 
 def _evaluated(name: str, folder: Path) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gdn_keras import zoo
 from training import CHECKOUT, state
-from training.budgets import EXACT, Plan, Stage, plan_run, relatives, resumed_plan
+from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
 from training.recipes import ALL, Recipe, get
 from training.state import RECORD, WEIGHTS
 
@@ -183,9 +183,44 @@ def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Pla
     plan = resumed_plan(recipe, begun)
     check_options(begun, arguments)
     begun_from = {(plan.warm_start or "").partition("@")[0]}
-    if plan.stages != _plan(recipe, arguments, begun_from, plan.stages[0].dtype).stages:
+    goes_on = any(stage.name == MORE for stage in plan.stages)
+    if (
+        not goes_on
+        and plan.stages != _plan(recipe, arguments, begun_from, plan.stages[0].dtype).stages
+    ):
         print(f"{recipe.name}: the settings have changed; it goes on with those it was begun with.")
     return plan
+
+
+def published_to_go_on(recipe: Recipe, arguments) -> dict[str, Any]:
+    """What is known of the network of the zoo, as of a run that has one more stage before it."""
+    contradiction = trial_options(arguments) or arguments.start or arguments.exact_phase
+    if contradiction or not is_published(recipe.name, arguments) or recipe.transfer_from:
+        raise ValueError(
+            "`--more` goes on with a trained network of the zoo, with none of --from, "
+            "--exact-phase, --holdout, --set and --then. "
+            f"Received: --more {arguments.more:g} for {recipe.name}."
+        )
+    facts = json.loads((zoo_folder(arguments) / recipe.name / zoo.RECIPE_FILE).read_text())
+    if facts["seed"] != arguments.seed:
+        raise ValueError(
+            f"`--seed` must be {facts['seed']}, that of {recipe.name} in the zoo, to go on with "
+            f"it. Received: {arguments.seed}."
+        )
+    last = Stage.from_dict(facts["stages"][-1])
+    more = more_stage(last, epochs=arguments.more, dtype=precision(arguments))
+    return {
+        "recipe": recipe.name,
+        "budget": facts["budget"],
+        "seed": facts["seed"],
+        "warm_start": (facts["lineage"] or [None])[0],
+        "ancestors": ancestors(recipe.name, arguments)[1:],
+        "stages": [*facts["stages"], json.loads(json.dumps(more.to_dict()))],
+        "stage": len(facts["stages"]),
+        "step": 0,
+        "images": facts["images_seen"],
+        "seconds": facts["seconds"],
+    }
 
 
 def _to_start_from(recipe: Recipe, arguments, finished: set[str]) -> set[str]:
@@ -221,14 +256,16 @@ def check_options(info: dict[str, Any], arguments) -> None:
         "budget": info["budget"],
         "from": (info.get("warm_start") or "none").partition("@")[0],
         "exact-phase": next(exact, None),
+        "more": stages[-1]["epochs"] if stages and stages[-1]["name"] == MORE else None,
     }
     given = {
         "budget": arguments.budget,
         "from": getattr(arguments, "start", None),
         "exact-phase": getattr(arguments, "exact_phase", None),
+        "more": getattr(arguments, "more", None),
     }
     if stages and arguments.precision != "auto":
-        begun["precision"], given["precision"] = stages[0]["dtype"], arguments.precision
+        begun["precision"], given["precision"] = stages[-1]["dtype"], arguments.precision
     for name, value in begun.items():
         if given[name] not in (None, value):
             folder = run_folder(info["recipe"], arguments)

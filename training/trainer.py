@@ -54,7 +54,7 @@ class Run:
 def train(
     run: Run,
     *,
-    saved: tuple[dict, list[np.ndarray]] | None = None,
+    saved: tuple[dict, list[np.ndarray] | None] | None = None,
     relative: GaussDerNet | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
@@ -62,12 +62,13 @@ def train(
 
     Args:
         run: what to do, where.
-        saved: what `state.load` says of the run's folder.
-        relative: the finished network that the plan starts from; not needed with `saved`.
+        saved: what `state.load` says of the run's folder; or what is known of a network that goes
+            on, and no arrays.
+        relative: the finished network that the first stage starts from; not needed with arrays.
         stop: asked after every step.
     """
     info, arrays = saved or (fresh_info(run), None)
-    model = None if saved else relative
+    model = relative
     for number in range(info["stage"], len(run.plan.stages)):
         model = _run_stage(run, number, info, before=model, arrays=arrays, stop=stop)
         if model is None:
@@ -121,7 +122,8 @@ def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, ste
         left, into_chunk = steps - info["step"], info["step"] % CHUNK
         whole = 0 if into_chunk else left // CHUNK
         model.fit(
-            batches(data, stage, seed=seed, step=info["step"]),
+            # after those of earlier stages: no image comes again with the same augmentation
+            batches(data, stage, seed=seed, step=info["images"] // stage.batch_size),
             epochs=whole or 1,
             steps_per_epoch=CHUNK if whole else min(CHUNK - into_chunk, left),
             shuffle=False,  # the data set does it
