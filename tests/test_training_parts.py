@@ -54,7 +54,7 @@ def test_statistics_are_means_over_the_training_images():
     images = rng.integers(0, 256, (70, *stage.config.input_size, 1), dtype="uint8")
     data = Arrays(images, np.zeros(70, "int64"), ("thing",))
     model = build_model(stage.config)
-    assert stages.measure_statistics(model, data, stage, seed=0, images=64)
+    assert stages.measure_statistics(model, data, stage, seed=0, images=4800) == 64
     # of all but 6 of the images, in float64; the first layer is linear, so it is easy to follow
     maps = keras.Model(model.input, model.get_layer("jet_1").output)(images.astype("float32"))
     maps = keras.ops.convert_to_numpy(maps[0] if isinstance(maps, list) else maps)

@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def statistics_images(self) -> int:
-        """Images over which the batch statistics are measured again at the end."""
+        """Over how many images the batch statistics are measured again at the end, at most."""
         return STATISTICS_IMAGES if self.budget == "cpu" and self.stages else 0
 
 

@@ -107,11 +107,12 @@ def measure_statistics(
     seed: int,
     images: int,
     stop: Callable[[], bool] = lambda: False,
-) -> bool:
-    """Replace the moving batch statistics by means over `images` training images.
+) -> int:
+    """Replace the moving batch statistics by means over `images` training images, or all there are.
 
     The moving ones remember ten batches or so, which at the centre of the last layer is a few
-    hundred samples. Returns False, with statistics of no use, if `stop()` said so.
+    hundred samples. Returns how many images it took; 0, with statistics of no use, if `stop()` said
+    so.
     """
     from tqdm import trange
 
@@ -127,7 +128,7 @@ def measure_statistics(
     network.compile(jit_compile=_jit(False))
     for _ in trange(steps, desc="batch statistics", unit="batch", mininterval=1.0):
         if stop():
-            return False
+            return 0
         network.predict_on_batch(next(source)[0])
         values = map(keras.ops.convert_to_numpy, statistics)
         sums = [total + value.astype("float64") for total, value in zip(sums, values, strict=True)]
@@ -135,7 +136,7 @@ def measure_statistics(
         norm.momentum = momentum[norm]
     for variable, total in zip(statistics, sums, strict=True):
         variable.assign(total / steps)
-    return True
+    return steps * stage.batch_size
 
 
 class _AsInTraining(keras.Model):

@@ -158,13 +158,15 @@ def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool
         final = final.replace(class_names=data.class_names)
     network = build_model(final, dtype="float32")
     copy_weights(model, network)
+    measured = 0
     if plan.statistics_images:
         how = {"seed": run.seed, "images": plan.statistics_images, "stop": stop}
-        if not measure_statistics(network, data, plan.stages[-1], **how):
+        measured = measure_statistics(network, data, plan.stages[-1], **how)
+        if not measured:
             return False
     weights = _weights_file(network)
     record = info | {
-        "statistics_images": plan.statistics_images,
+        "statistics_images": measured,
         "config": final.to_dict(),
         "versions": versions(),
     }
