@@ -149,6 +149,16 @@ def test_stir_figure_has_a_panel_per_training_size():
     assert len(drawings["stir_gtsrb"].figure.axes[0].lines) == 2
 
 
+def test_published_networks_stand_beside_ours_on_the_same_sizes(tmp_path):
+    flat = {str(size): 0.97 for size in range(17, 65)}
+    write(tmp_path / "zoo", "stir_emoji_mid_drop", flat)
+    text = write_report(tmp_path / "zoo", tmp_path / "docs").read_text()
+    rows = [line for line in text.splitlines() if "| published, " in line]
+    assert [row.split()[1] for row in rows] == list(MODELS)  # not of sizes that ours has not
+    assert all("on `stir_emoji`, mid" in row for row in rows)
+    assert rows[2].startswith("| PixelPool") and rows[2].endswith("| 84.29 |")
+
+
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> Results:
     return write_learned(tmp_path_factory.mktemp("zoo"))

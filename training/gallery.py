@@ -309,7 +309,8 @@ EXHIBITS: dict[str, Exhibit] = {
     "stir": Exhibit(
         "Beside other scale-equivariant networks",
         "Trained on the shaded sizes (`{name}` and its relatives). Thin: results published by "
-        "Altstidl et al. (2023), see `training/data/README.md`.",
+        "Altstidl et al. (2023), see `training/data/README.md`. The emoji that ours had were "
+        "rendered again from the same icons.",
         tuple(
             f"stir_{data}_{sizes}_drop"
             for data in ("sign", "aerial", "emoji")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdn_keras import plots
+from training.baselines import DATASETS, MODELS, stir_baseline
 from training.checks import first_layer_spread
 from training.claims import ALIKE, CLAIMS, Claim
 from training.figures import Drawing, section_drawings
@@ -232,6 +233,15 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
             means = [_mean(curve, group) for group in sizes.values()]
             cells = [_budget(own, results), *means, _mean(curve, curve or ())]
         lines.append(_row([f"`{own}`{name.removeprefix(own)}", *cells]))
+    here = [RECIPES[name] for name in names if stir and name in results.folders]
+    for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
+        if dataset in DATASETS:
+            for model in MODELS:
+                known = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
+                curve = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
+                means = [_mean(curve, group) for group in (*sizes.values(), curve)]
+                label = f"{model} on `{dataset}`, {train_sizes}"
+                lines.append(_row([label, f"published, {known.runs} runs", *means]))
     return lines
 
 
@@ -239,7 +249,10 @@ def _other_stir(results: Results) -> list[str]:
     names = [n for n, r in RECIPES.items() if r.train_sizes and r.paper_section is None]
     return [
         "The same on data that the paper does not have: STIR emoji, and traffic signs cut out of "
-        "GTSRB photographs.",
+        "GTSRB photographs. The published networks are those of Altstidl et al. (2023), see "
+        "`training/data/README.md`; theirs had the original emoji file, ours one that was rendered "
+        "again from the same icons. Emoji of 64 pixels fill the image, so that test and training "
+        "images of that size are the same.",
         "",
         *_curve_table(names, results),
     ]
