@@ -147,7 +147,8 @@ def _calibration_images(
     sizes = [float(key) for key in size_keys(dataset)] if dataset in RESCALINGS else [1.0]
     each = CALIBRATION_IMAGES // len(sizes)
     images = [load_samples(dataset, size_factor=size).images[:each] for size in sizes]
-    return np.concatenate(images).astype("float32"), "bundled samples at every size"
+    source = "bundled samples" + " at every size" * (len(sizes) > 1)
+    return np.concatenate(images).astype("float32"), source
 
 
 def _files(path: Path) -> Iterable[Path]:

@@ -125,6 +125,7 @@ def plot_object_sizes(
     ax.grid(axis="y")
     values = [v for c in (*curves.values(), *others.values()) for v in c.values()]
     ax.set_ylim(max(0.0, min(values) - 5), min(101.0, max(values) + 3))
+    ax.set_yticks([tick for tick in ax.get_yticks() if tick <= 100])
 
 
 @styled

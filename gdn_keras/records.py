@@ -10,7 +10,7 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -297,8 +297,13 @@ class ModelInfo:
         return f"<h4>{html.escape(self.name)}</h4><table>{cells}</table>"
 
 
+def shown_sizes(sizes: Iterable[str], *, most: int = 9) -> list[str]:
+    """Sizes for a table: all, or so many from the first to the last (STIR has 48)."""
+    sizes = list(sizes)
+    if len(sizes) <= most:
+        return sizes
+    return [sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)]
+
+
 def _per_size(accuracy: dict[str, float]) -> str:
-    sizes = list(accuracy)
-    if len(sizes) > 9:  # STIR has 48 sizes
-        sizes = [sizes[round(k * (len(sizes) - 1) / 8)] for k in range(9)]
-    return ", ".join(f"{size}: {accuracy[size]:.1%}" for size in sizes)
+    return ", ".join(f"{size}: {accuracy[size]:.1%}" for size in shown_sizes(accuracy))

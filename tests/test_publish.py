@@ -109,6 +109,31 @@ def test_images_of_ancestors_are_told():
     assert "Budget `cpu`: 1,234 images after 420,000 of its ancestors, in 1 minute on" in text
 
 
+def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
+    flat = {str(size): 0.9 for size in range(17, 65)}
+    long = facts_of("stir_emoji_mid_drop")["stages"][0] | {"epochs": 20}
+    few = card_of("stir_emoji_mid_drop", flat, stages=[long])
+    assert "(sampling density 1/√2) and for fewer images." in few
+    before = [{"name": "stir_emoji_mid_nodrop", "seed": 0, "images": 617}]  # half as many again
+    many = card_of("stir_emoji_mid_drop", flat, stages=[long], ancestors=before)
+    assert "**less than the paper's budget** of 24 epochs" in many
+    assert "(sampling density 1/√2).\n" in many and "fewer images" not in many
+    more = long | {"name": "more"}
+    full = card_of("stir_emoji_mid_drop", flat, stages=[long, more], budget="paper")
+    assert ", the full schedule of the paper and more. " in full
+
+
+def test_cards_of_stir_say_what_is_measured_on_what():
+    flat = {str(size): 0.9 for size in range(17, 65)}
+    text = card_of("stir_emoji_mid_drop", flat)
+    assert "| size | 17 | 23 | 29 | 35 | 41 | 46 | 52 | 58 | 64 | mean |" in text
+    assert "9 of 48 are shown, metrics.json and the mean have all." in text
+    assert "over all sizes: SESN 78.59, DISCO 81.55, PixelPool 84.29, CNN 59.38." in text
+    assert "the same 36 icons as the training images" in text
+    other = card_of("stir_gtsrb_mid_drop", flat)
+    assert "icons" not in other and "Published" not in other and "9 of 48" in other
+
+
 def test_one_size_has_no_mean():
     paper = dict(paper_accuracy=0.9308, paper_where="Table 5, section 7.4")
     text = card_of("fashion28_discrete_s1p00", {"1.000": 0.92}, metrics=paper)

@@ -1,5 +1,6 @@
 """The commands of `python -m training` as users type them, on tiny recipes and bundled samples."""
 
+import contextlib
 import json
 import os
 import re
@@ -259,24 +260,50 @@ def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
     assert place(*further) == 0  # finished: nothing is done again
     assert place.record("tiny_single") == record
     assert place("run", "tiny_single", "--more", "2") == 1
-    assert "`--more` must be 1.5, as when the run in " in capsys.readouterr().err
-    for command in ("evaluate", "publish"):
-        assert place(command, "tiny_single") == 0
+    error = capsys.readouterr().err
+    assert "`--more` must be 1.5, as when the run in " in error
+    assert "or delete that folder to go on from the network of the zoo." in error
+    assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
+    assert place("publish", "tiny_single") == 0
     after = gdn_keras.zoo.read_folder(place.zoo / "tiny_single")
     assert after.recipe["lineage"] == [] and after.recipe["images_seen"] == 2240
     assert "stage `single`: 2 epochs" in after.card and "stage `more`: 1.5 epochs" in after.card
 
 
-def test_stages_of_a_run_never_see_the_same_batch(place, monkeypatch):
-    steps = []
+def test_training_further_is_seen_and_taken_up_again(after_single, capsys, monkeypatch):
+    """A stopped run of a network that is in the zoo is in progress, and the queue ends it."""
+    place = after_single
+    for command in ("run", "evaluate", "publish"):
+        assert place(command, "tiny_avg") == 0
+    shutil.rmtree(place.folder("tiny_avg"))
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, "Stopping", lambda: _StopAtOnce())
+        assert place("run", "tiny_avg", "--more", "1") == 3
+    capsys.readouterr()
+    assert place("list", "tiny_avg") == 0
+    assert re.search("tiny_avg +in progress", capsys.readouterr().out)
+    assert place("queue", "tiny_avg") == 0
+    folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_avg")
+    assert [stage["name"] for stage in folder.recipe["stages"]] == ["together", "more"]
+    assert folder.recipe["images_seen"] == 1280 + 640
+    assert folder.recipe["lineage"] == ["tiny_single"]
+    assert "1,920 images after 1,280 of its ancestor" in folder.card
 
-    def batches(data, stage, *, seed, step):
-        steps.append(step)
-        return stages.batches(data, stage, seed=seed, step=step)
 
-    monkeypatch.setattr(trainer, "batches", batches)
-    assert place("run", "tiny_avg") == 0
-    assert steps == [0, 40]  # 40 steps alone, then those together
+class _StopAtOnce(contextlib.nullcontext):
+    def __enter__(self):
+        return lambda: True
+
+
+def test_what_was_measured_is_not_lost(single, place, capsys):
+    shutil.copytree(single.zoo, place.zoo)
+    assert place("run", "tiny_single", "--more", "0.5") == 0
+    assert place("evaluate", "tiny_single", "--exact") == 0
+    assert place("publish", "tiny_single") == 1
+    words = "has accuracies with all sigmas times the size factor, which must not be lost: "
+    assert words + "`python -m training evaluate tiny_single --matched`" in capsys.readouterr().err
+    assert place("evaluate", "tiny_single", "--matched") == 0
+    assert place("publish", "tiny_single") == 0
 
 
 @pytest.mark.parametrize(

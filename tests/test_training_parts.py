@@ -84,6 +84,22 @@ def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
     assert weights[0] == weights[1]
 
 
+@pytest.mark.parametrize("writes", [True, False])
+def test_no_batch_comes_twice_in_a_run(data, tmp_path, monkeypatch, writes):
+    """Also where another host writes: all hosts of a run must take the same batches."""
+    steps = []
+
+    def noted(data, stage, *, seed, step):
+        steps.append(step)
+        return stages.batches(data, stage, seed=seed, step=step)
+
+    monkeypatch.setattr(trainer, "batches", noted)
+    run = tiny_run(tmp_path, data, epochs=1.25)
+    plan = dataclasses.replace(run.plan, stages=(*run.plan.stages, tiny_stage(epochs=0.5)))
+    train(dataclasses.replace(run, plan=plan, writes=writes))
+    assert steps == [0, 20, 25]  # a chunk, five more steps, the second stage
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -13,7 +13,7 @@ from zoo_tools import write_tiny
 from gdn_keras import registry, results
 
 CLONE = registry.checkout()
-HEADLINE = {"cifar_avg_2jet": "rescaled_cifar10", "fashion_avg_2jet": "rescaled_fashion_mnist"}
+HEADLINE = {"cifar_avg_2jet", "fashion_avg_2jet"}
 LIMIT = 20_000_000
 
 
@@ -26,11 +26,8 @@ def sources(tmp_path_factory):
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(CLONE / "gdn_keras", root / "gdn_keras", ignore=ignore)
     (root / "zoo").mkdir()
-    for name, dataset in HEADLINE.items():
-        if (CLONE / "zoo" / name).is_dir():
-            shutil.copytree(CLONE / "zoo" / name, root / "zoo" / name)
-        else:
-            write_tiny(root / "zoo", name, dataset=dataset)
+    for name in HEADLINE:
+        shutil.copytree(CLONE / "zoo" / name, root / "zoo" / name)
     write_tiny(root / "zoo", "another")
     (root / "README.md").write_text(f"{results.START}\n{results.END}\n")
     results.update(root)

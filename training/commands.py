@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 from training import CHECKOUT, devices, state
 from training.recipes import ALL, RECIPES, Recipe, get
@@ -113,7 +114,9 @@ def queue(arguments) -> int:
     with Stopping(deadline=deadline) as stop:
         for recipe in recipes:
             try:
-                if not is_published(recipe.name, arguments) and not stop():
+                published_already = is_published(recipe.name, arguments)
+                trained_further = status(recipe.name, arguments) == "in progress"
+                if (trained_further or not published_already) and not stop():
                     published |= _train_to_zoo(recipe, arguments, stop)
                 elif recipe.name in arguments.names and not stop():
                     print(
@@ -204,6 +207,16 @@ def _publish(recipe: Recipe, arguments) -> None:
     from training.publish import publish as write
 
     folder = finished_folder(recipe.name, arguments)
+    ways = {way: read_results(recipe, folder, way=way) for way in ("exact", "matched")}
+    if is_published(recipe.name, arguments):
+        before = zoo.read_folder(zoo_folder(arguments) / recipe.name).metrics
+        for way, results in ways.items():
+            if results is None and getattr(before, f"{way}_accuracy"):
+                raise ValueError(
+                    f"{recipe.name} of the zoo has accuracies with {_WAY_WORDS[way]}, which must "
+                    "not be lost: "
+                    f"`python -m training evaluate {recipe.name} --{way}` measures the new ones."
+                )
     written = write(
         recipe,
         load_finished(recipe.name, arguments),
@@ -211,8 +224,7 @@ def _publish(recipe: Recipe, arguments) -> None:
         folder,
         zoo_folder=zoo_folder(arguments),
         ancestors=ancestors(recipe.name, arguments)[1:],
-        exact=read_results(recipe, folder, way="exact"),
-        matched=read_results(recipe, folder, way="matched"),
+        **ways,
     )
     print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
 
@@ -322,7 +334,6 @@ def _matching(pattern: str) -> list[str]:
 
 def list_recipes(arguments) -> int:
     """Every recipe: status, the paper's number, ours."""
-    from gdn_keras import zoo
     from training.paper import paper_accuracy
 
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)

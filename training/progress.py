@@ -144,10 +144,11 @@ class Follower(keras.callbacks.Callback):
 
     def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
         super().__init__()
-        self.info, self.stop, self.stopped = info, stop, False
+        self.stage, self.info, self.stop, self.stopped = stage, info, stop, False
 
     def on_train_batch_begin(self, batch, logs=None):
         self.info["step"] += 1
+        self.info["images"] += self.stage.batch_size
         if self.stop():  # after this step
             self.stopped = self.model.stop_training = True
 

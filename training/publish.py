@@ -16,7 +16,9 @@ from gdn_keras.datasets import Arrays, load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
 from gdn_keras.model import GaussDerNet, count_parameters
-from gdn_keras.records import LICENCE
+from gdn_keras.records import LICENCE, shown_sizes
+from training.baselines import DATASETS, MODELS, stir_baseline
+from training.budgets import MORE
 from training.evaluate import SizeResult, test_sizes
 from training.figures import STYLES
 from training.paper import paper_accuracy
@@ -38,6 +40,12 @@ LICENCES = {
     "stir_emoji": "STIR emoji: CC BY 4.0 (the icons of Font Awesome Free 5)",
     "stir_gtsrb": "GTSRB photographs: no licence came with the files; its authors ask to be cited "
     "(Stallkamp, Schlipsing, Salmen and Igel, 2012)",
+}
+# what the reader of a card cannot know about the images
+REMARKS = {
+    "stir_emoji": "The test images show the same 36 icons as the training images, at other sizes "
+    "and places (at 64 pixels, and often just below, even the place is the same). The images were "
+    "rendered again from the icons and are not the file of STIR's authors.",
 }
 
 
@@ -158,10 +166,17 @@ def card(
         "",
         "## Accuracy",
         f"Measured on all {metrics.num_test_images:,} test images per size, "
-        f"{_density(metrics.sampling_density)}.",
+        f"{_density(metrics.sampling_density)}."
+        + (
+            f" Sizes are those of the objects in pixels; {len(shown_sizes(metrics.accuracy))} of "
+            f"{len(metrics.accuracy)} are shown, metrics.json and the mean have all."
+            if recipe.train_sizes
+            else ""
+        ),
         "",
         *_table(metrics),
         "",
+        *_published_by_others(recipe),
     ]
     if len(metrics.accuracy) > 1:
         lines += [f"![accuracy per size]({FIGURE})", ""]
@@ -200,6 +215,7 @@ def card(
             if config.spatial_selection == "centre"
             else "anywhere in the image, one per image."
         ),
+        *([REMARKS[recipe.dataset]] if recipe.dataset in REMARKS else []),
         "",
         "## Licence and citation",
         f"Weights: {LICENCE}. {_licence(recipe)}",
@@ -207,6 +223,18 @@ def card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _published_by_others(recipe: Recipe) -> list[str]:
+    if recipe.dataset not in DATASETS:
+        return []
+    which = {"dataset": recipe.dataset, "train_sizes": recipe.train_sizes}
+    others = [f"{model} {stir_baseline(model, **which).mean.mean():.2f}" for model in MODELS]
+    return [
+        "Published for other networks that were trained on objects of these sizes (Altstidl et "
+        f"al., 2023), mean accuracy % over all sizes: {', '.join(others)}.",
+        "",
+    ]
 
 
 def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
@@ -227,17 +255,29 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     full = facts["budget"] == "paper"
     lines = [
         f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on the "
-        f"machine it was trained on{', the full schedule of the paper' * full}. "
+        f"machine it was trained on{', the full schedule of the paper' * full}"
+        f"{' and more' * (full and facts['stages'][-1]['name'] == MORE)}. "
         f"Seed {facts['seed']}."
     ]
     if not full:
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            "it was trained on coarse grids (sampling density 1/√2) and for fewer images."
+            "it was trained on coarse grids (sampling density 1/√2)"
+            f"{' and for fewer images' * _fewer_images(recipe, facts)}."
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
     return lines
+
+
+def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:
+    """Whether all stages, the ancestors' included, have seen fewer images than the paper's epochs.
+
+    Images of ancestors that are not known count as none.
+    """
+    epochs = sum(stage["epochs"] for stage in facts["stages"])
+    ancestors = sum(ancestor.get("images") or 0 for ancestor in facts["ancestors"])
+    return epochs * (1 + ancestors / facts["images_seen"]) < recipe.epochs
 
 
 def _epochs(count: float) -> str:
@@ -268,9 +308,7 @@ def _licence(recipe: Recipe) -> str:
 
 
 def _table(metrics: zoo.Metrics) -> list[str]:
-    keys = list(metrics.accuracy)
-    if len(keys) > 9:  # STIR: every fourth size, the full list is in metrics.json
-        keys = keys[::4]
+    keys = shown_sizes(metrics.accuracy)
     several = len(metrics.accuracy) > 1
     rows = [
         ["size", *(k.rstrip("0").rstrip(".") if "." in k else k for k in keys)],

@@ -70,11 +70,17 @@ def is_published(name: str, arguments) -> bool:
 
 
 def status(name: str, arguments) -> str:
-    """trained, in progress or open."""
+    """trained, in progress (perhaps trained further) or open."""
     folder = run_folder(name, arguments)
-    if is_published(name, arguments) or (folder / RECORD).exists():
-        return "trained"
-    return "in progress" if state.exists(folder) else "open"
+    if state.exists(folder) and not (folder / RECORD).exists():
+        return "in progress"
+    return "trained" if is_finished(name, arguments) else "open"
+
+
+def is_finished(name: str, arguments) -> bool:
+    """Whether there are weights, of a run or in the zoo."""
+    record = run_folder(name, arguments) / RECORD
+    return is_published(name, arguments) or record.exists()
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -168,7 +174,7 @@ def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Pla
         if holdout:  # other networks have seen the validation images
             finished = {n for n in ALL if read_record(run_folder(f"{n}@holdout", arguments))}
         else:
-            finished = {name for name in ALL if status(name, arguments) == "trained"}
+            finished = {name for name in ALL if is_finished(name, arguments)}
         source = recipe.transfer_from
         if source and source not in finished:
             how = run_command(source, arguments, ["--holdout"] * holdout)
@@ -265,13 +271,15 @@ def check_options(info: dict[str, Any], arguments) -> None:
         "more": getattr(arguments, "more", None),
     }
     if stages and arguments.precision != "auto":
-        begun["precision"], given["precision"] = stages[-1]["dtype"], arguments.precision
+        stage = stages[-1] if begun["more"] else stages[0]
+        begun["precision"], given["precision"] = stage["dtype"], arguments.precision
     for name, value in begun.items():
         if given[name] not in (None, value):
             folder = run_folder(info["recipe"], arguments)
+            again = "go on from the network of the zoo" if name == "more" else "start again"
             raise ValueError(
                 f"`--{name}` must be {'left out' if value is None else value}, as when the run in "
-                f"{folder} was begun; or delete that folder to start again. "
+                f"{folder} was begun; or delete that folder to {again}. "
                 f"Received: {given[name]}."
             )
 
