@@ -124,8 +124,9 @@ def plot_object_sizes(
     ax.set_ylabel("test accuracy (%)")
     ax.grid(axis="y")
     values = [v for c in (*curves.values(), *others.values()) for v in c.values()]
-    ax.set_ylim(max(0.0, min(values) - 5), min(101.0, max(values) + 3))
-    ax.set_yticks([tick for tick in ax.get_yticks() if tick <= 100])
+    low, high = max(0.0, min(values) - 5), min(101.0, max(values) + 3)
+    ax.set_ylim(low, high)
+    ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= min(high, 100)])
 
 
 @styled

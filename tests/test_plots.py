@@ -170,6 +170,9 @@ def test_object_sizes_are_shaded_where_the_network_was_trained():
     assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
     legend_below(figure, ax)
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list(lines)
+    ax = new_figure()[1][0, 0]
+    plot_object_sizes({"perfect": {17: 98.0, 64: 100.0}}, ax, training_sizes=(33, 48))
+    assert ax.get_ylim() == (93, 101) and max(ax.get_yticks()) <= 100  # no accuracy of 101 %
 
 
 def test_a_legend_below_names_the_lines_of_all_panels_once():
