@@ -252,6 +252,8 @@ def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
     assert [stage["name"] for stage in record["stages"]] == ["single", "more"]
     assert record["stages"][0] == before.recipe["stages"][0]
     assert record["stages"][1]["epochs"] == 1.5
+    rates = [stage["learning_rate"] for stage in record["stages"]]
+    assert rates == [0.01, 0.005]
     assert record["images"] == 1280 + 960 and record["warm_start"] is None
     assert record["seconds"] > before.recipe["seconds"]
     rows = read_log(place.folder("tiny_single"))

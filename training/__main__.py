@@ -87,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_positive,
         default=None,
         metavar="EPOCHS",
-        help="go on with the network of the zoo: one more stage like its last one",
+        help="go on with the network of the zoo: its last stage again, at half the learning rate",
     )
     _training_options(run)
     _trial_options(run)

@@ -21,7 +21,6 @@ STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
 MORE = "more"  # name of a stage that a finished network of the zoo gets afterwards
-MORE_LEARNING_RATE = 0.004
 ASKED = (EXACT, MORE)  # stages that only some networks of a family have
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -179,9 +178,12 @@ def _cpu_stage(
 
 
 def more_stage(last: Stage, *, epochs: float, dtype: str) -> Stage:
-    """One more stage for a network that is finished, like its last one."""
-    changes = {"epochs": epochs, "learning_rate": MORE_LEARNING_RATE, "dtype": dtype}
-    return dataclasses.replace(last, name=MORE, **changes)
+    """One more stage for a network that is finished: its last one, at half the learning rate.
+
+    At the full rate a short stage loses first what the last one had gained.
+    """
+    rate = last.learning_rate / 2
+    return dataclasses.replace(last, name=MORE, epochs=epochs, learning_rate=rate, dtype=dtype)
 
 
 def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
