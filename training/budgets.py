@@ -284,7 +284,7 @@ _STIR = (
     {"name": "single", "epochs": 10},
     {"name": "together", "epochs": 12, "learning_rate": 0.004},
 )
-_GTSRB = (  # five times as many images per epoch, all learned after three
+_GTSRB = (  # five times as many images per epoch, nearly all learned in the first
     {"name": "single", "epochs": 5},
     {"name": "together", "epochs": 6, "learning_rate": 0.004},
 )
