@@ -87,7 +87,10 @@ def test_a_file_that_is_called_differently_does_not_go_to_the_hub(trained, data,
         assert (quantise.accepted_report(target.parent, info) is None) == bool(other)
 
 
-def test_a_density_without_known_accuracy_is_measured_in_float_too(trained, data, target, capsys):
+def test_a_density_without_known_accuracy_is_measured_in_float_too(
+    trained, data, target, capsys, monkeypatch
+):
+    monkeypatch.setattr(quantise, "MAX_LOSS", 10.0)  # of 100 images each is a whole point
     assert main(command(trained, target, "--density", "1")) == 0
     report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
     assert report["float"] != {"1.000": 0.85} and report["sampling_density"] == 1.0
