@@ -27,6 +27,11 @@ class Baseline:
     std: np.ndarray  # unbiased, over the runs
     runs: int
 
+    @property
+    def curve(self) -> dict[int, float]:
+        """Size -> mean accuracy in %."""
+        return dict(zip(self.sizes.tolist(), self.mean.tolist(), strict=True))
+
 
 def stir_baseline(model: str, *, dataset: str, train_sizes: str) -> Baseline:
     """Accuracies of `model` ("SESN", ...), trained on the small, mid or large objects."""

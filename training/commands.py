@@ -114,9 +114,8 @@ def queue(arguments) -> int:
     with Stopping(deadline=deadline) as stop:
         for recipe in recipes:
             try:
-                published_already = is_published(recipe.name, arguments)
-                trained_further = status(recipe.name, arguments) == "in progress"
-                if (trained_further or not published_already) and not stop():
+                begun = status(recipe.name, arguments) == "in progress"  # perhaps trained further
+                if (begun or not is_published(recipe.name, arguments)) and not stop():
                     published |= _train_to_zoo(recipe, arguments, stop)
                 elif recipe.name in arguments.names and not stop():
                     print(

@@ -147,7 +147,7 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
         if dataset in DATASETS:
             for model in MODELS:
                 known = stir_baseline(model, dataset=dataset, train_sizes=sizes)
-                others[model] = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
+                others[model] = known.curve
         shown = {"others": others, "styles": STYLES}
         plots.plot_object_sizes(curves, ax, training_sizes=TRAIN_SIZES[sizes], **shown)
         ax.label_outer()

@@ -238,8 +238,7 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
         if dataset in DATASETS:
             for model in MODELS:
                 known = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
-                curve = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
-                means = [_mean(curve, group) for group in (*sizes.values(), curve)]
+                means = [_mean(known.curve, group) for group in (*sizes.values(), known.curve)]
                 label = f"{model} on `{dataset}`, {train_sizes}"
                 lines.append(_row([label, f"published, {known.runs} runs", *means]))
     return lines
