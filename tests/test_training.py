@@ -270,6 +270,8 @@ def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
     after = gdn_keras.zoo.read_folder(place.zoo / "tiny_single")
     assert after.recipe["lineage"] == [] and after.recipe["images_seen"] == 2240
     assert "stage `single`: 2 epochs" in after.card and "stage `more`: 1.5 epochs" in after.card
+    words = "when its accuracy on the test images was known"
+    assert words in after.card and words not in before.card
 
 
 def test_training_further_is_seen_and_taken_up_again(after_single, capsys, monkeypatch):

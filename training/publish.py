@@ -267,6 +267,11 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
+    if any(stage["name"] == MORE for stage in facts["stages"]):
+        lines.append(
+            f"It was trained further (`{MORE}`) when its accuracy on the test images was known, so "
+            "how long it was trained is not independent of them."
+        )
     return lines
 
 
