@@ -103,6 +103,16 @@ def test_dropout_and_epochs_are_told():
     assert "dropout" not in card_of("fashion_single_2jet", nine)
 
 
+def test_what_the_text_of_the_paper_names_stands_beside_ours():
+    text = card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.65))
+    assert "networks reach 85 to 86 %. Here: 80.00 %.\n" in text
+    assert "lose about 8 to 10 ppt from size factor 1 to 1/2. Here: 10.00 ppt.\n" in text
+    assert "lose 7 to 9 ppt from size factor 1 to 2. Here: 15.00 ppt.\n" in text
+    assert "without numbers" not in text
+    silent = card_of("fashion_lse_2jet", curve(0.7, 0.8, 0.65))
+    assert "in a figure, without numbers.\n" in silent and "Here:" not in silent
+
+
 def test_images_of_ancestors_are_told():
     before = [{"name": n, "seed": 0, "images": 210_000} for n in ("fashion_avg_2jet", "other")]
     text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)

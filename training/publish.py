@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -19,10 +20,12 @@ from gdn_keras.model import GaussDerNet, count_parameters
 from gdn_keras.records import LICENCE, shown_sizes
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.budgets import MORE
+from training.claims import CLAIMS, claim_values
 from training.evaluate import SizeResult, test_sizes
 from training.figures import STYLES
 from training.paper import paper_accuracy
 from training.recipes import TRAIN_SIZES, Recipe
+from training.results import percent
 from training.runs import images_seen
 from training.state import RECORD, WEIGHTS
 from training.trainer import versions
@@ -181,11 +184,7 @@ def card(
     if len(metrics.accuracy) > 1:
         lines += [f"![accuracy per size]({FIGURE})", ""]
     if recipe.paper_section and metrics.paper_accuracy is None:
-        lines += [
-            f"The paper (section {recipe.paper_section}) shows this network's accuracy in a "
-            "figure, without numbers.",
-            "",
-        ]
+        lines += [*_beside_the_paper(recipe, metrics), ""]
     lines += ["## How it was trained", *_history(recipe, facts)]
     for stage in facts["stages"]:
         lines.append(
@@ -223,6 +222,22 @@ def card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _beside_the_paper(recipe: Recipe, metrics: zoo.Metrics) -> list[str]:
+    """The paper has curves without numbers; what its text names for networks like this one."""
+    shown = f"The paper (section {recipe.paper_section}) shows this network's accuracy in a figure"
+    ours = {recipe.name: percent(metrics.accuracy)}
+    lines = []
+    for claim in CLAIMS:
+        if recipe.name in claim.models and claim.printed and claim.measure in ("accuracy", "drop"):
+            claim = dataclasses.replace(claim, models=(recipe.name,))
+            (value,) = claim_values(claim, ours)
+            unit = "%" if claim.measure == "accuracy" else "ppt"
+            lines.append(f"- {claim.text} Here: {value:.2f} {unit}.")
+    if not lines:
+        return [f"{shown}, without numbers."]
+    return [f"{shown} and says of it, in our words:", *lines]
 
 
 def _published_by_others(recipe: Recipe) -> list[str]:

@@ -24,7 +24,8 @@ MATCHED = ", matched σ"  # of the name of a curve: all sigmas times the size fa
 _KEYS = {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
 
 
-def _percent(accuracy: dict[str, float]) -> dict[float, float]:
+def percent(accuracy: dict[str, float]) -> dict[float, float]:
+    """Accuracies of the metrics by size factor, or by object size in pixels, in %."""
     return {_KEYS.get(key) or int(key): 100 * value for key, value in accuracy.items()}
 
 
@@ -94,13 +95,13 @@ class Results:
     @cached_property
     def accuracies(self) -> dict[str, dict[float, float]]:
         """{network: {size factor, or size of the object in pixels: accuracy in %}}."""
-        return {name: _percent(folder.metrics.accuracy) for name, folder in self.folders.items()}
+        return {name: percent(folder.metrics.accuracy) for name, folder in self.folders.items()}
 
     @cached_property
     def matched(self) -> dict[str, dict[float, float]]:
         """The same with all sigmas times the size factor, where that was measured."""
         return {
-            name: _percent(folder.metrics.matched_accuracy)
+            name: percent(folder.metrics.matched_accuracy)
             for name, folder in self.folders.items()
             if folder.metrics.matched_accuracy
         }
