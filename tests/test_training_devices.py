@@ -27,16 +27,6 @@ STEPS = ["--set", "epochs=0.25"]  # five steps
 LIMIT = 600  # seconds after which something is wrong
 
 
-@pytest.fixture(scope="module")
-def single(data, tmp_path_factory):
-    """A folder of runs with a finished tiny_single, from which tiny_avg starts."""
-    runs = tmp_path_factory.mktemp("single")
-    process = start(options(data, runs, "tiny_single"), output=runs / "output")
-    process.join(LIMIT)
-    assert process.exitcode == 0, (runs / "output").read_text()
-    return runs
-
-
 def options(data, runs, name, *more):
     return [
         *("run", name, "--precision", "float32", "--data", str(data)),
@@ -60,7 +50,7 @@ def assert_same(one, other, *, atol):
 
 @pytest.fixture(scope="module")
 def one_device(data, single, tmp_path_factory):
-    runs = shutil.copytree(single, tmp_path_factory.mktemp("one") / "runs")
+    runs = shutil.copytree(single.runs, tmp_path_factory.mktemp("one") / "runs")
     process = start(options(data, runs, "tiny_avg", *STEPS), output=runs / "output")
     process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()
@@ -76,7 +66,7 @@ def tell_the_devices():
 @pytest.mark.heavy
 def test_two_devices_of_tensorflow_are_one(data, single, one_device, tmp_path):
     """Weights and batch statistics after five steps on batches of 32, or twice 16."""
-    runs = shutil.copytree(single, tmp_path / "runs")
+    runs = shutil.copytree(single.runs, tmp_path / "runs")
     argv = options(data, runs, "tiny_avg", *STEPS, "--devices", "2")
     process = start(argv, output=tmp_path / "output", before=tell_the_devices)
     process.join(LIMIT)
@@ -100,7 +90,7 @@ def start_with_jax(argv, **variables):
 
 @pytest.mark.heavy
 def test_two_devices_of_jax_are_one(data, single, one_device, tmp_path):
-    runs = shutil.copytree(single, tmp_path / "runs")
+    runs = shutil.copytree(single.runs, tmp_path / "runs")
     process = start_with_jax(options(data, runs, "tiny_avg", *STEPS, "--devices", "2"))
     output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, output
@@ -126,7 +116,7 @@ def start_two_hosts(data, runs, *words):
 @pytest.mark.heavy
 def test_two_hosts_of_jax_are_one(data, single, one_device, tmp_path):
     """Only the first one writes."""
-    runs = shutil.copytree(single, tmp_path / "runs")
+    runs = shutil.copytree(single.runs, tmp_path / "runs")
     for process in start_two_hosts(data, runs, *STEPS):
         output, _ = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, output
@@ -135,7 +125,7 @@ def test_two_hosts_of_jax_are_one(data, single, one_device, tmp_path):
 
 @pytest.mark.heavy
 def test_a_signal_to_one_host_stops_both(data, single, tmp_path):
-    runs = shutil.copytree(single, tmp_path / "runs")
+    runs = shutil.copytree(single.runs, tmp_path / "runs")
     folder = runs / "tiny_avg@epochs200-seed0"
     hosts = start_two_hosts(data, runs, "--set", "epochs=200")
     try:
@@ -315,7 +305,7 @@ def visible_gpus(process):
 def test_a_local_sweep_reports_every_outcome(data, single, tmp_path, capsys):
     from training.__main__ import main
 
-    runs = shutil.copytree(single, tmp_path / "runs")
+    runs = shutil.copytree(single.runs, tmp_path / "runs")
     words = options(data, runs, "")[2:]
     assert main(["sweep", "tiny_s*", "--set", "epochs=0.1", *words]) == 0
     assert outcomes(capsys.readouterr().out) == {"tiny_single": "finished", "tiny_stir": "finished"}

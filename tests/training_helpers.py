@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from gdn_keras.datasets import load_samples
 from training import progress, state
-from training.__main__ import main
+from training.__main__ import main, make_parser
 
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
 
@@ -29,6 +29,10 @@ class Place:
         if words[0] not in ("list", "publish"):
             where += ["--data", str(data or self.data)]
         return main([*words, *where])
+
+    def arguments(self):
+        """What the functions behind the commands get."""
+        return make_parser().parse_args(["list", "--runs", str(self.runs), "--zoo", str(self.zoo)])
 
     def folder(self, name):
         return self.runs / f"{name}-seed0"
