@@ -70,13 +70,13 @@ def test_sets(
         keys: of `size_keys(dataset)`.
         split: "train", "validation" or "test".
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only the first images of each size.
+        limit: only so many images of each size.
     """
     where = {"split": split, "data_dir": data_dir}
     if dataset.startswith("stir_"):  # one file has all sizes
         data = load_stir(dataset, sizes="all", **where)
         for key in keys:
-            yield key, data.select(data.object_sizes == int(key)).select(slice(limit))
+            yield key, data.select(data.object_sizes == int(key)).spread(limit)
     else:
         for key in keys:
             yield key, load_arrays(dataset, size_factor=float(key), limit=limit, **where)

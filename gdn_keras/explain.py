@@ -32,7 +32,7 @@ from gdn_keras.filters import closest_derivatives as closest_derivatives
 from gdn_keras.filters import derivative_label as derivative_label
 from gdn_keras.filters import effective_filters as effective_filters
 from gdn_keras.filters import strongest_pairs as strongest_pairs
-from gdn_keras.model import GaussDerNet, adapt, learned_sigmas
+from gdn_keras.model import GaussDerNet, adapt, layer_sigmas
 from gdn_keras.scale_space import fit_geometric
 
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
@@ -174,7 +174,7 @@ def localise(
             f"`image` must be one image (height, width, colour). Received: shape {image.shape}."
         )
     config = model.config
-    sigmas = learned_sigmas(model)[:, 0].tolist()
+    sigmas = layer_sigmas(model)[:, 0].tolist()
     radii = receptive_radii(model, extent=extent).tolist()
     found = find_objects(
         activation_maps(model, image[None])[0],
@@ -246,7 +246,7 @@ def receptive_radii(model: GaussDerNet, *, extent: float = 2.0) -> np.ndarray:
 
     The variances of the layers add up. Proportional to the first sigma of the scale channel.
     """
-    return extent * np.linalg.norm(learned_sigmas(model), axis=1)
+    return extent * np.linalg.norm(layer_sigmas(model), axis=1)
 
 
 # === Scales ===
@@ -261,7 +261,7 @@ class SigmaFit(NamedTuple):
 
 def sigmas_and_fit(model: GaussDerNet, *, channel: int = 0) -> SigmaFit:
     """Sigma of every layer of a scale channel, learned or not, and the geometric fit to them."""
-    sigmas = learned_sigmas(model)[channel]
+    sigmas = layer_sigmas(model)[channel]
     fit = fit_geometric(sigmas)
     fitted = fit.sigma_0 * fit.ratio ** np.arange(len(sigmas))
     return SigmaFit(sigmas=sigmas, fitted=fitted, sigma_0=fit.sigma_0, ratio=fit.ratio)
@@ -283,7 +283,7 @@ def _run(network: keras.Model, images: np.ndarray, batch_size: int) -> np.ndarra
     Not `predict`: it compiles every new network, which takes longer than a few images do.
     """
     batches = []
-    for first in range(0, len(images), batch_size):
+    for first in range(0, max(len(images), 1), batch_size):  # once also without images
         outputs = network(images[first : first + batch_size], training=False)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         batches.append(np.stack(outputs, axis=1) if isinstance(outputs, list) else outputs)

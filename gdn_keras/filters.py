@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.model import GaussDerNet, learned_sigmas
+from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
     JetTerm,
@@ -118,7 +118,7 @@ def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np
     ):
         if value not in range(low, high + 1):
             raise ValueError(f"`{name}` must be from {low} to {high}. Received: {name}={value}.")
-    sigma = float(learned_sigmas(model)[channel, layer - 1])
+    sigma = float(layer_sigmas(model)[channel, layer - 1])
     kernels = _kernels(config, sigma)
     basis = [
         t.factor * scale_normalisation(sigma, t.order) * np.outer(kernels[t.y], kernels[t.x])

@@ -52,7 +52,7 @@ class Folder:
         """What `gdn_keras.zoo.info` says about the network."""
         same = {field.name for field in dataclasses.fields(ModelInfo)} & set(vars(self.metrics))
         return ModelInfo(
-            name=self.path.name,
+            name=Path(os.path.abspath(self.path)).name,  # also of "."
             config=self.config,
             recipe=self.recipe["name"],
             budget=self.recipe["budget"],
@@ -70,7 +70,9 @@ def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
     """
     path = Path(path)
     if not path.is_dir():
-        raise FileNotFoundError(f"There is no zoo folder {path}.")
+        owner_and_repo = len(path.parts) == 2 and not path.is_absolute()
+        hint = f" A network on the Hub is called hf://{path.as_posix()}." if owner_and_repo else ""
+        raise FileNotFoundError(f"There is no zoo folder {path}.{hint}")
     needed = FILES if weights else DESCRIPTION_FILES
     missing = [name for name in needed if not (path / name).is_file()]
     if missing:

@@ -51,6 +51,11 @@ def locate(
         if path is not None:
             logger.debug("%s: found in the cache of the Hub, %s", name, path)
             return path
+    if offline and force:
+        raise ValueError(
+            f"`force` asks the Hub for {name}, and the internet is not to be used. "
+            "Received: force=True."
+        )
     logger.debug("%s: not in the cache of the Hub", name)
     if offline:
         found = _cached_files(repo, revision=revision, files=files, cache_dir=cache_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -39,6 +40,7 @@ class GaussDerNet(keras.Model):
         folded: leave out batch norm and have biases instead; `fold(model)` fills them.
         synchronized: batch statistics over all replicas of a `tf.distribute` strategy.
         seed: of the scale-channel dropout.
+        frozen: names of layers that are not trained, as if their `trainable` were set to False.
         dtype: a Keras dtype policy; the logits are float32 whatever it is.
     """
 
@@ -49,6 +51,7 @@ class GaussDerNet(keras.Model):
         folded: bool = False,
         synchronized: bool = False,
         seed: int | None = None,
+        frozen: Iterable[str] = (),
         dtype=None,
         name: str = "gaussdernet",
         **kwargs,
@@ -105,6 +108,13 @@ class GaussDerNet(keras.Model):
         self.policy = policy
         self._scale_logits = scale_logits
         self._layer_maps = layer_maps
+        for layer in frozen:
+            self.get_layer(layer).trainable = False
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Names of the layers that are not trained now."""
+        return tuple(layer.name for layer in self.layers if not layer.trainable)
 
     def scale_logits_model(self) -> keras.Model:
         """The same weights, giving (batch, scale channel, class) before pooling over scale."""
@@ -131,6 +141,7 @@ class GaussDerNet(keras.Model):
             "folded": self.folded,
             "synchronized": self.synchronized,
             "seed": self.seed,
+            **({"frozen": list(self.frozen)} if self.frozen else {}),
             "dtype": keras.saving.serialize_keras_object(self.policy),
             "name": self.name,
             "trainable": self.trainable,
@@ -190,6 +201,7 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
         folded=model.folded,
         synchronized=model.synchronized,
         seed=model.seed,
+        frozen=model.frozen,
         dtype=model.policy,
         name=model.name,
     )
@@ -229,7 +241,7 @@ def layer_weights(layer: keras.layers.Layer) -> list:
 
 
 def fold(model: GaussDerNet) -> GaussDerNet:
-    """The same function without batch norm: six times smoothing, convolution, ReLU.
+    """The same function without batch norm: every layer is smoothing, convolution, ReLU.
 
     Batch norm at inference is a factor and an offset per feature, and a jet layer is linear in
     its coefficients, so both go into the coefficients and a bias. For inference only.
@@ -260,7 +272,7 @@ def _layer_or_none(model: keras.Model, name: str) -> keras.layers.Layer | None:
     return next((layer for layer in model.layers if layer.name == name), None)
 
 
-def learned_sigmas(model: GaussDerNet) -> np.ndarray:
+def layer_sigmas(model: GaussDerNet) -> np.ndarray:
     """Sigma of every layer in every scale channel, (scale channel, layer), learned or not."""
     config = model.config
     if not config.learned_sigmas:

@@ -16,7 +16,7 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import stir
 from gdn_keras.datasets.rescaled import NAMES, REGULAR, RESCALINGS
 from gdn_keras.explain import activation_maps, pool_over_scales, scale_logits, scale_shares
-from gdn_keras.model import GaussDerNet, learned_sigmas
+from gdn_keras.model import GaussDerNet, layer_sigmas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +30,7 @@ FITS = {
 }
 _SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
+_KNOWN = (*NAMES, *stir.FILES)
 _BLACK_STIR = ("stir_emoji",)  # objects on black; those of the other sets are in photographs
 PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
 
@@ -68,7 +69,8 @@ def read_image(
 
     Args:
         config: of the network.
-        dataset: what it was trained on, as `zoo.info` says.
+        dataset: what it was trained on, as `zoo.info` says; must be one of this package for
+            `fit="trained"`.
         train_sizes: the same for STIR: objects of which sizes.
         fit: one of `FITS`.
     """
@@ -76,7 +78,9 @@ def read_image(
         raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
     image, notes = _decode(Path(path), colour=config.input_channels == 3)
     height, width = config.input_size
-    trained_side, fill = as_in_training(config, dataset=dataset, train_sizes=train_sizes)
+    trained_side, fill = None, _FILLS[config.padding]
+    if fit == "trained" or dataset in _KNOWN:
+        trained_side, fill = as_in_training(config, dataset=dataset, train_sizes=train_sizes)
     contain = min(height / image.height, width / image.width)
     scale = {
         "trained": trained_side / max(image.size) if trained_side else contain,
@@ -134,10 +138,11 @@ def as_in_training(
     if dataset in stir.FILES:
         sizes = stir.check_sizes(train_sizes or "all")
         return (sizes[0] + sizes[-1]) // 2, "black" if dataset in _BLACK_STIR else "mirrored"
-    known = (*NAMES, *stir.FILES)
-    close = difflib.get_close_matches(dataset, known, n=1, cutoff=0.0)[0]
+    close = difflib.get_close_matches(dataset, _KNOWN, n=1, cutoff=0.0)[0]
     raise ValueError(
-        f"`dataset` must be one of {known}. Did you mean {close!r}? Received: dataset={dataset!r}."
+        f"`dataset` must be one of {_KNOWN}. Did you mean {close!r}? How large objects of other "
+        "data are is not known: give another `fit` than 'trained', such as 'contain'. "
+        f"Received: dataset={dataset!r}."
     )
 
 
@@ -242,7 +247,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     shares = scale_shares(per_scale, pooling=config.scale_pooling)
     probabilities = softmax(logits, axis=1)
     names = config.class_names or [f"class {k}" for k in range(config.num_classes)]
-    sigmas = learned_sigmas(model)[:, 0]
+    sigmas = layer_sigmas(model)[:, 0]
     predictions = []
     for n in range(len(pixels)):
         best = np.argsort(-logits[n], kind="stable")[:top]
@@ -270,10 +275,11 @@ def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]
         columns=3,
         width_ratios=(1, 1.4, 1.2),
     )
-    sigmas = [f"{sigma:.3g}" for sigma in learned_sigmas(model)[:, 0]]
-    for row, image, prediction in zip(axes, images, predictions, strict=True):
+    sigmas = [f"{sigma:.3g}" for sigma in layer_sigmas(model)[:, 0]]
+    all_maps = activation_maps(model, np.stack([image.pixels for image in images]))
+    for row, image, prediction, maps in zip(axes, images, predictions, all_maps, strict=True):
         index, name, probability = prediction.classes[0]
-        maps = activation_maps(model, image.pixels[None])[0, :, :, :, index]
+        maps = maps[:, :, :, index]
         plots.plot_activation_maps(
             image.pixels,
             maps[prediction.channel][None],

@@ -48,6 +48,8 @@ def _check(data: dict[str, Any]) -> dict[str, ModelInfo]:
             f"`format_version` must be {REGISTRY_VERSION}; a newer gdn_keras may read this "
             f"registry. Received: format_version={version!r}."
         )
+    if not isinstance(data.get("models"), dict):
+        raise ValueError("`models` must be there, the networks by name.")
     return {name: ModelInfo.from_dict(known) for name, known in data["models"].items()}
 
 

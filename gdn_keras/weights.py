@@ -35,8 +35,9 @@ def read_weights(
     if sha256 is not None and received != sha256:
         raise ValueError(
             f"{path} is not the file that was published: its sha256 must be {sha256}. "
-            f"Received: {received}, {len(content)} bytes. Put it back, or fetch it again: "
-            "python -m gdn_keras download NAME --force"
+            f"Received: {received}, {len(content)} bytes. Put it back, as `git checkout` does in a "
+            "clone; if it is in the cache of the Hub, fetch it again: python -m gdn_keras download "
+            "NAME --force"
         )
     found: dict[str, dict[int, np.ndarray]] = {}
     try:

@@ -119,6 +119,7 @@ def load(
     *,
     weights: bool = True,
     num_classes: int | None = None,
+    class_names: Iterable[str] | None = None,
     input_size: int | tuple[int, int] | None = None,
     channel_sigmas: Iterable[float] | None = None,
     pooling: str | None = None,
@@ -144,6 +145,8 @@ def load(
             downloaded.
         num_classes: if another than the network's own, the last jet layer and its batch norm
             start afresh; all other weights are kept.
+        class_names: the same with names, also if there are as many as the network has; its own
+            names change nothing.
         input_size: height and width in pixels, or one number for both.
         channel_sigmas: first-layer sigma of each scale channel; every channel has the same weights.
         pooling: over scale channels: "max", "average" or "logsumexp".
@@ -157,18 +160,24 @@ def load(
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
     folder = _read(name, **where) if weights else None
     config = folder.config if weights else info(name, **where).config
+    if class_names is not None:
+        class_names = tuple(class_names)
+        num_classes = len(class_names) if num_classes is None else num_classes
+    elif num_classes not in (None, config.num_classes):
+        class_names = ()
+    if isinstance(channel_sigmas, Iterable):
+        channel_sigmas = tuple(map(float, channel_sigmas))
     changes = {
         "num_classes": num_classes,
+        "class_names": class_names,
         "input_size": input_size,
-        "channel_sigmas": None if channel_sigmas is None else tuple(map(float, channel_sigmas)),
+        "channel_sigmas": channel_sigmas,
         "scale_pooling": pooling,
         "spatial_selection": spatial_selection,
     }
     changes = {key: value for key, value in changes.items() if value is not None}
     if sampling_density is not ...:
         changes["sampling_density"] = sampling_density
-    if num_classes not in (None, config.num_classes):
-        changes["class_names"] = ()
     changed = config.replace(**changes)
     if pooling is not None and len(changed.channel_sigmas) == 1:
         raise ValueError(
@@ -177,7 +186,11 @@ def load(
         )
     model = build_model(changed)
     if weights:
-        fresh = _head(model) if changed.num_classes != config.num_classes else ()
+        same = (changed.num_classes, changed.class_names) == (
+            config.num_classes,
+            config.class_names,
+        )
+        fresh = () if same else _head(model)
         arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
         assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
         logger.debug("loaded %s", folder.weights_file)
@@ -193,7 +206,8 @@ def download(
 ) -> Path:
     """Bring a network onto this machine, for later use offline; returns its folder.
 
-    A network that is here already is not fetched again, unless `force`, which asks the Hub.
+    A network that is here already is not fetched again, unless `force`, which asks the Hub; `load`
+    still takes a folder of that name in GDN_KERAS_ZOO, the checkout or the package first.
     """
     path, _ = _find(name, revision=revision, cache_dir=cache_dir, force=force)
     folder = read_folder(path)

@@ -43,7 +43,14 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=N
 
 
 def recipe_of(name: str) -> dict:
-    return {"name": name, "budget": "cpu", "seed": 0, "lineage": [], "images_seen": 1234}
+    return {
+        "name": name,
+        "budget": "cpu",
+        "seed": 0,
+        "lineage": [],
+        "stages": [],
+        "images_seen": 1234,
+    }
 
 
 def folder(name: str, accuracy: dict[str, float], histograms=None, matched=None) -> zoo.Folder:

@@ -240,11 +240,19 @@ def test_stir_sizes_come_from_the_recipe(capsys, root, photo, tmp_path):
 
 def test_unknown_data_sets_are_refused(photo):
     config = zoo.info("colour").config
-    message = (
-        "`dataset` must be one of .* Did you mean 'stir_emoji'. Received: dataset='stir_emojis'"
-    )
+    message = "`dataset` must be one of .* Did you mean 'stir_emoji'. .*dataset='stir_emojis'"
     with pytest.raises(ValueError, match=message):
         read_image(photo, config=config, dataset="stir_emojis")
+
+
+def test_images_for_networks_of_other_data_need_another_fit(capsys, root, photo, tmp_path):
+    shutil.copytree(root / "colour", tmp_path / "birds")
+    path = tmp_path / "birds" / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"dataset": "my_birds"}))
+    code, _, error = run(capsys, "predict", "./birds", photo)
+    assert code == 1 and "give another `fit` than 'trained', such as 'contain'" in error
+    code, out, _ = run(capsys, "predict", "./birds", photo, "--fit", "contain")
+    assert code == 0 and "resized from 120x90 to 64x48" in out
 
 
 def test_covering_is_cut_before_it_is_resized(photo):

@@ -185,9 +185,12 @@ def test_bad_hdf5_files_are_named(tmp_path):
         hdf5_size_factor("data.h5")
 
 
+@pytest.mark.parametrize("data", ["no data folder", "one without these files"])
 @pytest.mark.parametrize("name", [*rescaled.RESCALINGS, "stir_emoji", "stir_gtsrb"])
-def test_show_draws_a_contact_sheet(name, tmp_path, monkeypatch, capsys):
+def test_show_draws_a_contact_sheet(name, data, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
+    if data != "no data folder":
+        monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path))
     target = tmp_path / "figures" / "sheet.png"
     assert main(["show", name, "--to", str(target)]) == 0
     assert capsys.readouterr().out.strip() == str(target)

@@ -10,7 +10,7 @@ from dataset_files import photograph_signs, small_data_folder, write_boxes
 from test_datasets_stir import stir_contents
 
 from gdn_keras import registry
-from gdn_keras.datasets import raw
+from gdn_keras.datasets import load_samples, raw
 from gdn_keras.datasets.__main__ import main as datasets
 from gdn_keras.registry import read_registry
 
@@ -63,6 +63,19 @@ def test_commands_about_data(workplace, tmp_path, capsys):
     assert codes == {"show": 0, "prepare": 0, "make-stir": 0, "verify": 1}
     assert "fashion-mnist/t10k-images-idx3-ubyte.gz: different" in capsys.readouterr().out
     assert (tmp_path / "sheet.png").is_file() and (tmp_path / "my_signs.npz").is_file()
+
+
+def test_snippets_about_export(tmp_path, monkeypatch):
+    import onnxruntime
+
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    (own,) = [text for text in snippets("export.md", "python") if "to_onnx" in text]
+    exec(own, names)
+    session = onnxruntime.InferenceSession("mine.onnx")
+    images = load_samples("rescaled_fashion_mnist").images[:3].astype("float32")
+    (logits,) = session.run(None, {"image": images})
+    np.testing.assert_allclose(logits, names["model"].predict(images, verbose=0), atol=1e-4)
 
 
 def test_snippets_about_training():

@@ -396,6 +396,31 @@ def test_plans_of_a_config():
     assert first < second < 60
 
 
+def test_what_is_frozen_stays_frozen(tmp_path):
+    """After saving and loading, with the optimizer where it was; and in adapted networks."""
+    model = build_model(small_config())
+    for layer in model.layers:
+        layer.trainable = layer.name in ("jet_3", "norm_3")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss=loss)
+    images, labels = random_images(model.config, batch=6), np.arange(6) % 3
+    model.fit(images, labels, verbose=0)
+    model.save(tmp_path / "frozen.keras")
+    loaded = keras.saving.load_model(tmp_path / "frozen.keras")
+    names = [v.path for v in model.trainable_variables]
+    assert len(names) == 3 and [v.path for v in loaded.trainable_variables] == names
+    assert int(loaded.optimizer.iterations) == 1
+    before = {layer.name: layer.get_weights() for layer in loaded.layers if layer.weights}
+    loaded.fit(images, labels, verbose=0)
+    after = {name: loaded.get_layer(name).get_weights() for name in before}
+    for name in before:
+        same = all(map(np.array_equal, before[name], after[name]))
+        assert same == (name not in ("jet_3", "norm_3")), name
+    adapted = adapt(model, input_size=(20, 20))
+    assert adapted.frozen == model.frozen and len(adapted.trainable_variables) == 3
+    assert "frozen" not in build_model(small_config()).get_config()
+
+
 def test_training_lowers_the_loss_and_moves_the_statistics():
     keras.utils.set_random_seed(0)
     model = build_model(small_config(scale_dropout=0.2), seed=1)

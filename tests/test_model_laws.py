@@ -6,7 +6,7 @@ import pytest
 from helpers import evaluate, random_images, randomise, small_config
 
 from gdn_keras import GaussDerNet, adapt, at_scale, build_model, fold
-from gdn_keras.model import copy_weights, learned_sigmas
+from gdn_keras.model import copy_weights, layer_sigmas
 from gdn_keras.scale_space import HYBRID_METHODS, jet_terms
 
 
@@ -210,8 +210,8 @@ def test_at_scale_multiplies_every_sigma():
     model.get_layer("jet_2").ratio.assign(1.9)
     doubled = at_scale(model, 2.0)
     assert doubled.config.channel_sigmas == (1.4, 2.8)
-    np.testing.assert_allclose(learned_sigmas(doubled), 2 * learned_sigmas(model))
-    np.testing.assert_allclose(learned_sigmas(model)[0], np.array([1, 1.9, 1.96]) * 0.7, rtol=1e-6)
+    np.testing.assert_allclose(layer_sigmas(doubled), 2 * layer_sigmas(model))
+    np.testing.assert_allclose(layer_sigmas(model)[0], np.array([1, 1.9, 1.96]) * 0.7, rtol=1e-6)
     images = random_images(model.config)
     again = at_scale(doubled, 0.5)
     np.testing.assert_allclose(evaluate(again, images), evaluate(model, images), atol=1e-6)
@@ -222,7 +222,7 @@ def test_at_scale_multiplies_every_sigma():
 
 def test_sigmas_that_are_not_learned():
     expected = [[0.7, 0.7 * 1.4, 0.7 * 1.96], [1.4, 1.4**2, 1.4**3]]
-    np.testing.assert_allclose(learned_sigmas(make()), expected)
+    np.testing.assert_allclose(layer_sigmas(make()), expected)
 
 
 # --- batch norm folded ---

@@ -113,7 +113,7 @@ def test_list_shows_status_and_numbers(single, place, capsys):
         f"{100 * metrics.accuracy['1.000']:.2f}",
         f"{100 * metrics.mean_accuracy:.2f}",
     ]
-    assert lines[-1] == "1 trained, 0 in progress, 4 open"
+    assert lines[-1] == "1 trained, 0 in progress, 5 open"
     assert place("list") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"0 trained, 0 in progress, {len(RECIPES)} open"

@@ -195,6 +195,25 @@ def test_missing_tensorboard_is_told_once(data, tmp_path, monkeypatch, capsys):
     assert (tmp_path / logs.LOG).exists() and not (tmp_path / logs.BOARD).exists()
 
 
+def test_a_log_that_lost_its_header_can_be_read(tmp_path, monkeypatch):
+    """The disk was full when the run began, and not any more when it wrote its rows."""
+
+    def full(path, text):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(logs, "write_text", full)
+        log = logs.RunLog(tmp_path, last=(0, 0))
+    for step in (20, 40):
+        log.write(dict.fromkeys(logs.FIELDS, 1) | {"step": step})
+    log.close()
+    assert [row["step"] for row in read_log(tmp_path)] == ["20", "40"]
+    logs.plot_curves(tmp_path)
+    logs.RunLog(tmp_path, last=(1, 20)).close()  # goes on, with a header now
+    assert (tmp_path / logs.LOG).read_text().splitlines()[0] == ",".join(logs.FIELDS)
+    assert [row["step"] for row in read_log(tmp_path)] == ["20"]
+
+
 def test_seeds_differ(data, tmp_path):
     ends = []
     for seed in (0, 1):

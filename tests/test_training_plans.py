@@ -68,13 +68,11 @@ def test_networks_of_several_channels_begin_at_the_scale_of_the_single_one():
 
 def test_relatives_fit():
     """Whatever a network may start from has weights of the same shapes and was trained."""
-    order = relatives(get("fashion_max_2jet"))
-    assert order.index("fashion_avg_2jet") < order.index("fashion_single_2jet")  # same channels
+    order = relatives(get("cifar_max_2jet"))
+    assert order.index("cifar_avg_2jet") < order.index("cifar_single_2jet")  # same channels
     assert "fashion_single_2jet" in relatives(get("fashion_translated_avg_2jet"))
-    assert relatives(get("fashion_avg_2jet_s0p50")) == [
-        "fashion_max_2jet_s0p50",
-        "fashion_single_2jet_s0p50",
-    ]
+    order = ["cifar_max_2jet_s0p50", "cifar_single_2jet_s0p50"]
+    assert relatives(get("cifar_avg_2jet_s0p50")) == order
     for recipe in trained():
         if len(recipe.config.channel_sigmas) > 1:
             for other in map(get, relatives(recipe)):
@@ -82,6 +80,17 @@ def test_relatives_fit():
                 for field in ("widths", "num_classes", "input_channels"):
                     assert getattr(other.config, field) == getattr(recipe.config, field)
                 assert other.config.jet_order <= recipe.config.jet_order
+
+
+def test_what_regularisation_does_is_not_tried_on_the_weights_of_the_other():
+    """Section 7.1 compares networks with dropout, cutout and neither; STIR has both, too."""
+    for recipe in trained():
+        for other in map(get, relatives(recipe)):
+            if other.group == recipe.group and len(other.config.channel_sigmas) > 1:
+                assert other.config.scale_dropout == recipe.config.scale_dropout
+                assert other.cutout == recipe.cutout
+    assert relatives(get("stir_emoji_mid_nodrop")) == []
+    assert "fashion_avg_2jet" in relatives(get("fashion_translated_avg_2jet"))  # other data
 
 
 def test_relatives_of_other_kinds():
@@ -128,13 +137,13 @@ def finish(folder, *names):
 
 
 def test_what_a_run_starts_from_can_be_chosen(tmp_path):
-    finish(tmp_path, "fashion_single_2jet", "fashion_avg_2jet")
+    finish(tmp_path, "fashion_single_2jet", "fashion_lse_2jet")
 
     def begins(*words):
         plan = runs.make_plan(get("fashion_max_2jet"), command(tmp_path, *words), begun=None)
         return plan.warm_start, [stage.name for stage in plan.stages]
 
-    assert begins() == ("fashion_avg_2jet", ["together"])
+    assert begins() == ("fashion_lse_2jet", ["together"])
     assert begins("--from", "fashion_single_2jet") == ("fashion_single_2jet", ["together"])
     assert begins("--from", "none") == (None, ["single", "together"])
     assert begins("--from", "none", "--budget", "paper") == (None, ["together"])

@@ -194,6 +194,38 @@ def test_a_trained_network_that_lacks_a_size_is_not_called_untrained():
     assert judge(claim, results)[:2] == ("not yet measured", "not measured at all of these sizes")
 
 
+def test_of_networks_that_are_trained_but_not_measured_only_the_others_count():
+    """Pairs that lack a partner are not trained; a network without a number is not measured."""
+    claim = claim_with("performs quite well")
+    at_all = curve(0.9, 0.92, 0.9)
+    folders = {name: folder(name, at_all) for name in claim.models[:2]}
+    folders[claim.models[0]] = folder(claim.models[0], curve(0.4, 0.92, 0.2), matched=at_all)
+    judgement = judge(claim, Results(folders))
+    assert judgement.verdict == "holds so far"
+    assert judgement.extent == f"1 of {len(claim.models)} networks measured"
+
+
+def test_an_average_waits_for_all_networks():
+    claim = claim_with("on average about 4 ppt better")
+    pair = claim.models[0], claim.rivals[0]
+    results = Results({n: folder(n, {"1.000": ACCURACY[n].mean / 100}) for n in pair})
+    judgement = judge(claim, results)  # 3.32 in the paper's own Table 6
+    assert judgement == ("not yet trained", "+3.32 ppt", None, "2 of 12 networks trained")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_networks_that_started_from_each_other_are_not_independent(which):
+    results = fashion()
+    names = ["fashion_max_2jet", "fashion_avg_2jet"]
+    started, other = names[which], names[1 - which]
+    results.folders[started].recipe["lineage"] = [other, SINGLE]
+    pooling = claim_with("somewhat better than max pooling below")
+    assert judge(pooling, results).verdict == judge(pooling, fashion()).verdict == "reproduced"
+    assert judge(pooling, results).extent == "not independent"
+    assert judge(claim_with("all three networks reach"), results).extent == ""  # no comparison
+    assert "*Not independent*" in "\n".join(rules())
+
+
 def test_many_values_are_summed_up():
     judgement = judge(claim_with("somewhat better than max pooling below"), fashion(avg=0.915))
     expected = "+1.00, +0.38, -0.25, -0.88 ppt", pytest.approx(-0.875), ""

@@ -154,6 +154,20 @@ def test_the_same_number_of_classes_keeps_the_head(alone):
     np.testing.assert_array_equal(before["jet_3/kernel"], after["jet_3/kernel"])
 
 
+def test_other_names_of_as_many_classes_need_a_new_head(alone):
+    own = zoo.load("small_avg")
+    names = tuple(f"bird {k}" for k in range(own.config.num_classes))
+    model = zoo.load("small_avg", class_names=names)
+    assert model.config.class_names == names
+    before, after = weights_of(own), weights_of(model)
+    assert not np.array_equal(before["jet_3/kernel"], after["jet_3/kernel"])
+    np.testing.assert_array_equal(before["jet_2/kernel"], after["jet_2/kernel"])
+    model = zoo.load("small_avg", class_names=own.config.class_names)  # its own: nothing is new
+    np.testing.assert_array_equal(before["jet_3/kernel"], weights_of(model)["jet_3/kernel"])
+    model = zoo.load("small_avg", class_names=iter(["hen", "egg"]))
+    assert model.output_shape == (None, 2) and model.config.class_names == ("hen", "egg")
+
+
 @pytest.mark.parametrize(
     "arguments, changes",
     [
@@ -181,7 +195,9 @@ def test_overrides_give_the_same_weights_under_another_config(alone, arguments, 
         ("small_avg", dict(pooling="mean"), "`scale_pooling` must be one of"),
         ("small_avg", dict(input_size=(0, 3)), "`input_size` must be two positive integers"),
         ("small_avg", dict(num_classes=0), "`num_classes` must be a positive integer"),
+        ("small_avg", dict(num_classes=3, class_names=("hen", "egg")), "`class_names` must"),
         ("small_avg", dict(channel_sigmas=(2.0, 1.0)), "strictly increasing"),
+        ("small_avg", dict(channel_sigmas=1.0), "`channel_sigmas` must be"),
         ("small_avg", dict(sampling_density=0.1), "`sampling_density` must be None or at least"),
         ("hf://a/b@v1", dict(revision="v2"), "`revision` contradicts 'hf://a/b@v1'"),
         ("hf://nothing", dict(), "must be hf://owner/repo"),
@@ -207,6 +223,18 @@ def test_unknown_names_get_the_nearest(alone):
 def test_no_weights_yet(alone):
     with pytest.raises(FileNotFoundError, match="planned has no trained weights yet; `weights="):
         zoo.load("planned")
+
+
+def test_a_repository_without_its_scheme_is_told_how_to_write_it(alone):
+    with pytest.raises(FileNotFoundError, match="no zoo folder owner/net. .* hf://owner/net."):
+        zoo.load("owner/net")
+    with pytest.raises(FileNotFoundError, match="There is no zoo folder /owner/net.$"):
+        zoo.load("/owner/net")
+
+
+def test_the_current_folder_has_a_name(alone, monkeypatch):
+    monkeypatch.chdir(alone / "small_avg")
+    assert zoo.info("./").name == "small_avg"
 
 
 # === Where networks are looked for ===

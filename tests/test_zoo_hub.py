@@ -285,13 +285,17 @@ def test_other_weights_than_registered_are_refused(hub, registered, commit, fold
         zoo.load("net")
 
 
-def test_a_damaged_cache_is_noticed_and_can_be_mended(hub, registered, folder):
+def test_a_damaged_cache_is_noticed_and_can_be_mended(hub, registered, folder, monkeypatch):
     path = zoo.download("net") / "model.weights.h5"
     content = bytearray(path.read_bytes())
     content[5000] ^= 1
     path.resolve().write_bytes(content)
     with pytest.raises(ValueError, match="is not the file that was published"):
         zoo.load("net")
+    with monkeypatch.context() as patch:
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        with pytest.raises(ValueError, match="`force` asks the Hub for net, and the internet is"):
+            zoo.download("net", force=True)
     assert zoo.download("net", force=True) == path.parent
     assert zoo.load("net", offline=True).config == folder.config
 

@@ -115,3 +115,6 @@ def test_a_registry_of_the_future_is_refused(clone):
     (clone / "zoo" / "registry.json").write_text('{"format_version": 2, "models": {}}')
     with pytest.raises(ValueError, match="registry.json: `format_version` must be 1; a newer"):
         registry.read_registry(clone / "zoo")
+    (clone / "zoo" / "registry.json").write_text('{"format_version": 1}')
+    with pytest.raises(ValueError, match="registry.json: `models` must be there"):
+        registry.read_registry(clone / "zoo")

@@ -196,11 +196,15 @@ def relatives(recipe: Recipe) -> list[str]:
     """Finished networks that `recipe` may start from, best first.
 
     The same data or its centred version, the same scales and weights of the same shapes; pooling
-    and dropout may differ, several channels may start from one, another discretisation or padding
-    will do, and a 3-jet may start from a 2-jet.
+    may differ, several channels may start from one, another discretisation or padding will do, and
+    a 3-jet may start from a 2-jet. Not one of several channels that had another regularisation on
+    the same data: what dropout or cutout do cannot be seen in weights that come from the other.
     """
     config = recipe.config
     same = ("input_channels", "num_classes", "widths", "sigma_ratio", "learned_sigmas")
+
+    def regularisation(of: Recipe) -> tuple:
+        return of.config.scale_dropout, of.cutout
 
     def fits(other: Recipe) -> bool:
         sigmas = other.config.channel_sigmas
@@ -212,6 +216,11 @@ def relatives(recipe: Recipe) -> list[str]:
             and other.config.jet_order <= config.jet_order
             and (len(config.channel_sigmas) > 1 or sigmas == config.channel_sigmas)
             and not config.learned_sigmas
+            and (
+                other.group != recipe.group
+                or len(sigmas) == 1
+                or regularisation(other) == regularisation(recipe)
+            )
             and all(getattr(other.config, name) == getattr(config, name) for name in same)
         )
 

@@ -30,16 +30,17 @@ LAW, LAW_FACTOR = (0.5, 1.7), 1.6
 FINE = 1.0  # pixels
 SAME_SPREAD = 1.25
 RULES = {
-    "dominant scale channel": "the geometric mean of the σ₀, weighted by the share of the images "
-    "that a channel decides (max pooling) or of the output that it contributes (average pooling), "
-    "as the dots in the figures",
-    "proportional, a linear trend": "its logarithm against that of the size has a fitted slope of "
+    "dominant scale channel": "the one with the largest share of the images that it decides (max "
+    "pooling) or of the output that it contributes (average pooling)",
+    "proportional, a linear trend": "log σ₀ of it against that of the size has a fitted slope of "
     f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least {LINEAR:g}; "
     "where fine channels are avoided, over the sizes that do not ask for them",
     "sharper": "the shares of the scale channels spread over fewer octaves, mean over the sizes",
     "strong peak": "in the histogram over sizes and scale channels a cell that is at least "
     f"{100 * (PEAK - 1):.0f} % larger than each cell around it and at least {STRONG:g} times the "
-    "largest; finest and coarsest: the halves of the scale channels",
+    "largest; cells are shares of all images of a size, so those of the correct and of the wrong "
+    "ones are weighted by how many these are; finest and coarsest: the halves of the scale "
+    "channels",
     "avoided": f"chosen less than {AVOIDED:g} times as often as if all channels were equal",
     "performs quite well": f"loses at most {QUITE_WELL:g} ppt to size factor 1, and is on the mean "
     "better than unmatched",
@@ -65,8 +66,9 @@ class Check(NamedTuple):
 
 
 class Trend(NamedTuple):
-    slope: float  # octaves of the mean sigma per octave of size
+    slope: float  # octaves of the dominant channel's sigma per octave of size
     correlation: float
+    mean_slope: float  # the same of the mean over all channels, as the dots in the figures
     width: float  # mean standard deviation of log2 sigma at one size
 
 
@@ -75,15 +77,14 @@ def selection_trend(
 ) -> Trend:
     """How the scale channels follow the size of the test images.
 
-    By their mean, not by the largest: with average pooling all channels have similar shares, and
-    which is the largest jumps between few of them.
+    The mean follows it less than the dominant channel where all contribute (average pooling).
     """
     x, y = np.log2(sizes), np.log2(sigmas)
-    mean = shares @ y
+    mean, dominant = shares @ y, y[shares.argmax(axis=1)]
     width = np.sqrt(np.maximum(shares @ y**2 - mean**2, 0)).mean()
-    slope = np.polyfit(x, mean, 1)[0]
-    correlation = np.corrcoef(x, mean)[0, 1] if np.ptp(mean) > 1e-9 else 0.0
-    return Trend(float(slope), float(correlation), float(width))
+    slope, mean_slope = (np.polyfit(x, values, 1)[0] for values in (dominant, mean))
+    correlation = np.corrcoef(x, dominant)[0, 1] if np.ptp(dominant) > 1e-9 else 0.0
+    return Trend(float(slope), float(correlation), float(mean_slope), float(width))
 
 
 def _selection_checks(claim: Claim, results: Results) -> list[Check]:
@@ -103,8 +104,8 @@ def _selection_checks(claim: Claim, results: Results) -> list[Check]:
         trend = selection_trend(shares[asked], sizes=sizes[asked], sigmas=sigmas)
         widths[name] = trend.width
         linear = trend.correlation >= LINEAR and SLOPES[0] <= trend.slope <= SLOPES[1]
-        text = f"`{name}`: slope {trend.slope:.2f} (1 is proportional), "
-        text += f"correlation {trend.correlation:.2f}"
+        text = f"`{name}`: slope {trend.slope:.2f} (1 is proportional; {trend.mean_slope:.2f} of "
+        text += f"the mean over all channels), correlation {trend.correlation:.2f}"
         checks.append(Check(text, linear))
     for name in widths:
         rival = name.replace("_max_", "_avg_")
@@ -128,7 +129,7 @@ def _peaks(name: str, group: str, results: Results) -> tuple[list[tuple[int, int
     sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
     peaks = find_peaks(results.histogram(name, group))
     at = ", ".join(f"(size {sizes[s]:.3g}, σ₀ {sigmas[c]:.3g})" for s, c in peaks)
-    return peaks, f"`{name}`, {group}: peaks at {at}"
+    return peaks, f"`{name}`, {group}: {f'peaks at {at}' if peaks else 'no strong peak'}"
 
 
 def _wrong_peak_checks(claim: Claim, results: Results) -> list[Check]:

@@ -69,10 +69,8 @@ def evaluate(
             if way == "matched":
                 network = _network(at_scale(model, test_sizes(recipe)[key]), way)
             label = f"{recipe.name} {'' if way == 'trained' else way + ' '}{key}"
-            if limit is not None and limit < len(data):
-                data = data.select(np.linspace(0, len(data) - 1, limit).round().astype(int))
             pooling = model.config.scale_pooling
-            result = measure(network, data, pooling=pooling, label=label, stop=stop)
+            result = measure(network, data.spread(limit), pooling=pooling, label=label, stop=stop)
             if result is None:
                 return None
             done[key] = vars(result)

@@ -86,8 +86,10 @@ def read_log(folder: Path) -> list[dict[str, str]]:
         return []
     with open(folder / LOG, newline="") as file:
         text = file.read()
-    rows = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]))
-    return [row for row in rows if None not in row and None not in row.values()]
+    rows = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]), FIELDS)
+    header = dict(zip(FIELDS, FIELDS, strict=True))  # not there if the disk was full at first
+    whole = (row for row in rows if None not in row and None not in row.values())
+    return [row for row in whole if row != header]
 
 
 def plot_curves(folder: Path) -> None:

@@ -246,8 +246,8 @@ def _published_by_others(recipe: Recipe) -> list[str]:
     which = {"dataset": recipe.dataset, "train_sizes": recipe.train_sizes}
     others = [f"{model} {stir_baseline(model, **which).mean.mean():.2f}" for model in MODELS]
     return [
-        "Published for other networks that were trained on objects of these sizes (Altstidl et "
-        f"al., 2023), mean accuracy % over all sizes: {', '.join(others)}.",
+        "Published for other networks that were trained on objects of these sizes (four of the "
+        f"eleven of Altstidl et al., 2023), mean accuracy % over all sizes: {', '.join(others)}.",
         "",
     ]
 
@@ -256,7 +256,9 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     # a relative of another seed is not what the seed of this network suggests
     seeds = (None, facts["seed"])
     started = [
-        f"`{a['name']}`" + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
+        f"`{a['name']}`"
+        + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
+        + ("" if a.get("images") is None else f" as it was after {a['images']:,} images")
         for a in facts["ancestors"]
     ]
     if recipe.transfer_from:
@@ -268,10 +270,11 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     duration = "1 minute" if duration == "1 minutes" else duration
     full = facts["budget"] == "paper"
+    further = any(stage["name"] == MORE for stage in facts["stages"])
     lines = [
         f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on the "
-        f"machine it was trained on{', the full schedule of the paper' * full}"
-        f"{' and more' * (full and facts['stages'][-1]['name'] == MORE)}. "
+        f"machine{'s' * further} it was trained on{', the full schedule of the paper' * full}"
+        f"{' and more' * (full and further)}. "
         f"Seed {facts['seed']}."
     ]
     if not full:
@@ -282,7 +285,7 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
-    if any(stage["name"] == MORE for stage in facts["stages"]):
+    if further:
         lines.append(
             f"It was trained further (`{MORE}`) when its accuracy on the test images was known, so "
             "how long it was trained is not independent of them."

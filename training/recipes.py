@@ -348,6 +348,7 @@ def _tiny_recipes():
     for variant, rest in {
         "single": dict(channel_sigmas=(1.0,)),
         "avg": {},
+        "lse": dict(scale_pooling="logsumexp"),
         "max": dict(scale_pooling="max", scale_dropout=0.2),
     }.items():
         config = {**small, "input_size": (72, 72), **rest}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gdn_keras import zoo
+from gdn_keras.folder import WEIGHTS_FILE
 from training import CHECKOUT, state
 from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
 from training.recipes import ALL, Recipe, get
@@ -72,8 +73,13 @@ def is_published(name: str, arguments) -> bool:
 def status(name: str, arguments) -> str:
     """trained, in progress (perhaps trained further) or open."""
     folder = run_folder(name, arguments)
-    if state.exists(folder) and not (folder / RECORD).exists():
+    record = read_record(folder)
+    if record is None and state.exists(folder):
         return "in progress"
+    if record is not None and is_published(name, arguments):
+        before = _published_recipe(name, arguments)
+        if before["seed"] == record["seed"] and before["images_seen"] < record["images"]:
+            return "in progress"  # trained further, but not yet measured and published again
     return "trained" if is_finished(name, arguments) else "open"
 
 
@@ -90,7 +96,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def finished_folder(name: str, arguments) -> Path:
+    """The folder of a finished run; one that is in the zoo only is made from there."""
     folder = run_folder(name, arguments)
+    if not (folder / RECORD).exists() and not state.exists(folder):
+        _restore(name, arguments, folder)
     if not (folder / RECORD).exists():
         how = run_command(name.partition("@")[0], arguments, trial_options(arguments))
         raise ValueError(
@@ -98,6 +107,27 @@ def finished_folder(name: str, arguments) -> Path:
             f"`{how}` makes it. Received: name={name!r}."
         )
     return folder
+
+
+def _restore(name: str, arguments, folder: Path) -> None:
+    """The run behind a network of the zoo, as far as its folder there has kept it."""
+    if not is_published(name, arguments):
+        return
+    facts = _published_recipe(name, arguments)
+    if facts["seed"] != arguments.seed:
+        return
+    published = zoo_folder(arguments) / name
+    record = {
+        "recipe": name,
+        "warm_start": (facts["lineage"] or [None])[0],
+        "images": facts["images_seen"],
+        "config": json.loads((published / zoo.CONFIG_FILE).read_text()),
+        **{field: facts[field] for field in ("budget", "seed", "ancestors", "stages", "seconds")},
+        **{field: facts[field] for field in ("statistics_images", "versions")},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    state.write_bytes(folder / WEIGHTS, (published / WEIGHTS_FILE).read_bytes())
+    state.write_text(folder / RECORD, json.dumps(record, indent=2) + "\n")
 
 
 def load_finished(name: str, arguments):
@@ -139,8 +169,12 @@ def _any_record(name: str, arguments) -> dict[str, Any] | None:
     """What the run says about itself, or else the zoo folder."""
     record = read_record(run_folder(name, arguments))
     if record is None and is_published(name, arguments):
-        record = json.loads((zoo_folder(arguments) / name / zoo.RECIPE_FILE).read_text())
+        record = _published_recipe(name, arguments)
     return record
+
+
+def _published_recipe(name: str, arguments) -> dict[str, Any]:
+    return json.loads((zoo_folder(arguments) / name / zoo.RECIPE_FILE).read_text())
 
 
 def _images(record: dict[str, Any]) -> int | None:
@@ -207,7 +241,7 @@ def published_to_go_on(recipe: Recipe, arguments) -> dict[str, Any]:
             "--exact-phase, --holdout, --set and --then. "
             f"Received: --more {arguments.more:g} for {recipe.name}."
         )
-    facts = json.loads((zoo_folder(arguments) / recipe.name / zoo.RECIPE_FILE).read_text())
+    facts = _published_recipe(recipe.name, arguments)
     if facts["seed"] != arguments.seed:
         raise ValueError(
             f"`--seed` must be {facts['seed']}, that of {recipe.name} in the zoo, to go on with "

@@ -33,7 +33,7 @@ class Judgement(NamedTuple):
     verdict: str  # of VERDICTS
     ours: str = ""  # what was measured, or why nothing was
     difference: float | None = None  # how far the worst value is outside what the claim says
-    extent: str = ""  # "2 of 3 networks trained", where not all are
+    extent: str = ""  # "2 of 3 networks trained", where not all are; "not independent"
 
 
 def rules() -> list[str]:
@@ -61,9 +61,12 @@ def rules() -> list[str]:
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         "A claim of which some networks are not trained is judged on the others; if all of it "
-        "holds for them, it *holds so far*. *Not yet measured*: networks are there, but not the "
-        "numbers, for the reason given. *Cannot be compared*: it is about numbers of others, which "
-        "are not at hand.",
+        "holds for them, it *holds so far*. One about the average of all waits for all of them. "
+        "*Not yet measured*: networks are there, but not the numbers, for the reason given. "
+        "*Cannot be compared*: it is about numbers of others, which are not at hand. *Not "
+        "independent*: of two networks that are compared, one started from the other's weights, so "
+        "that a small difference may say more about the order and the length of their training "
+        "than about what is compared.",
         "",
         "How the paper's words are read:",
         "",
@@ -132,9 +135,13 @@ def judge(claim: Claim, results: Results) -> Judgement:
         lacking = way.lacking.format(runs=results.count_runs(claim.models))
     if not part.models:
         return Judgement("not yet measured", lacking)
-    extent = _extent(claim, part, results)
+    extent = _extent(claim, here, part)
     if claim.measure:
-        return _judge_values(part, results, extent=extent)
+        judgement = _judge_values(part, results, complete=not extent)
+        if claim.on_average and extent:  # the others may change it either way
+            judgement = judgement._replace(verdict="not yet trained", difference=None)
+        related = "not independent" if _related(part, results) else ""
+        return judgement._replace(extent=", ".join(filter(None, [extent, related])))
     checks = way.check(part, results)
     if not checks:  # those that are there are not the ones to compare
         untrained = extent.endswith("trained")
@@ -147,7 +154,7 @@ def judge(claim: Claim, results: Results) -> Judgement:
     return Judgement(verdict, "; ".join(text), extent=extent)
 
 
-def _judge_values(claim: Claim, results: Results, *, extent: str) -> Judgement:
+def _judge_values(claim: Claim, results: Results, *, complete: bool) -> Judgement:
     values = claim_values(claim, results.accuracies)
     low, high = bounds(claim)
     outside = [min(v - low, 0.0) + max(v - high, 0.0) for v in values]
@@ -158,8 +165,8 @@ def _judge_values(claim: Claim, results: Results, *, extent: str) -> Judgement:
     else:
         text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
         text += f"; holds for {sum(holds)} of {len(holds)}"
-    verdict = _verdict(holds, claim, complete=not extent)
-    return Judgement(verdict, text, max(outside, key=abs), extent)
+    verdict = _verdict(holds, claim, complete=complete)
+    return Judgement(verdict, text, max(outside, key=abs))
 
 
 def _verdict(holds: list[bool], claim: Claim, *, complete: bool) -> str:
@@ -180,12 +187,21 @@ def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
     )
 
 
-def _extent(claim: Claim, part: Claim, results: Results) -> str:
-    """How many of a claim's networks there are, where `part`, which is judged, lacks some."""
-    wanted, judged = ({*c.models, *c.rivals} for c in (claim, part))
+def _related(claim: Claim, results: Results) -> bool:
+    """Whether of a pair that is compared one started from the other."""
+
+    def started(name: str, other: str) -> bool:
+        return other in results.folders[name].recipe["lineage"]
+
+    pairs = zip(claim.models, claim.rivals, strict=bool(claim.rivals))
+    return any(started(a, b) or started(b, a) for a, b in pairs)
+
+
+def _extent(claim: Claim, here: Claim, part: Claim) -> str:
+    """How many of a claim's networks are judged, where some are not trained or not measured."""
+    wanted, trained, judged = ({*c.models, *c.rivals} for c in (claim, here, part))
     if judged == wanted:
         return ""
-    trained = sum(name in results.folders for name in wanted)
-    if trained < len(wanted):
-        return f"{trained} of {len(wanted)} networks trained"
+    if judged == trained:
+        return f"{len(judged)} of {len(wanted)} networks trained"
     return f"{len(judged)} of {len(wanted)} networks measured"

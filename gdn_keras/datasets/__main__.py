@@ -18,6 +18,7 @@ from gdn_keras.datasets.figure import contact_sheet
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
 from gdn_keras.datasets.rescaled import REGULAR, RESCALINGS, check_size_factor, source_files
 from gdn_keras.datasets.samples import STIR_INSTANCES, STIR_SIZES
+from gdn_keras.datasets.stir import find_stir
 from gdn_keras.datasets.verify import verify
 
 
@@ -119,7 +120,11 @@ def _show_rescaled(name: str, image: int):
 
 
 def _show_stir(name: str, image: int, data_dir):
-    if name in STIR_INSTANCES and data_folder(data_dir) is None:
+    try:
+        find_stir(name, data_dir=data_dir)
+    except FileNotFoundError:
+        if name not in STIR_INSTANCES:
+            raise
         arrays, sizes = load_samples(name), STIR_SIZES
     else:
         arrays = load_stir(name, split="test", sizes="all", data_dir=data_dir)

@@ -19,6 +19,9 @@ class Arrays:
     object_positions: np.ndarray | None = None
 
     def __post_init__(self):
+        for name in ("images", *_SHAPES):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.asarray(getattr(self, name)))
         images, labels = self.images, self.labels
         if images.dtype != np.uint8 or images.ndim != 4:
             raise ValueError(
@@ -51,3 +54,9 @@ class Arrays:
         """The images at `index`: a slice, a boolean mask or an array of positions."""
         present = ("images", *(name for name in _SHAPES if getattr(self, name) is not None))
         return replace(self, **{name: getattr(self, name)[index] for name in present})
+
+    def spread(self, limit: int | None) -> "Arrays":
+        """At most `limit` images, evenly spread: files that are sorted by class keep them all."""
+        if limit is None or limit >= len(self):
+            return self
+        return self.select(np.linspace(0, len(self) - 1, limit).round().astype(int))

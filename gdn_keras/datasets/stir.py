@@ -92,7 +92,7 @@ def check_sizes(sizes: str | Iterable[int]) -> tuple[int, ...]:
                 f"Received: sizes={sizes!r}."
             )
         return SIZE_RANGES[sizes]
-    chosen = tuple(sizes)
+    chosen = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
     if not chosen or any(size not in SIZES for size in chosen):
         raise ValueError(f"`sizes` must be whole numbers in 17...64. Received: sizes={chosen}.")
     return tuple(int(size) for size in chosen)
