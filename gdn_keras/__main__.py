@@ -213,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
-    command.add_argument("--limit", type=_positive, help="only the first images of each size")
+    command.add_argument("--limit", type=_positive, help="only so many images of each size")
     command.add_argument("--exact", action="store_true", help="compute every pixel")
     command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
     command.add_argument("--batch-size", type=_positive, default=32)

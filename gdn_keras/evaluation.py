@@ -35,7 +35,7 @@ def evaluate(
         dataset: "rescaled_cifar10", "stir_emoji", …
         sizes: size factors or object sizes; default all of `size_keys(dataset)`.
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only the first images of each size.
+        limit: only so many images of each size.
     """
     from tqdm import tqdm
 

@@ -186,10 +186,8 @@ def load(
         )
     model = build_model(changed)
     if weights:
-        same = (changed.num_classes, changed.class_names) == (
-            config.num_classes,
-            config.class_names,
-        )
+        fields = ("num_classes", "class_names")
+        same = all(getattr(changed, field) == getattr(config, field) for field in fields)
         fresh = () if same else _head(model)
         arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
         assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))

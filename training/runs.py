@@ -117,13 +117,13 @@ def _restore(name: str, arguments, folder: Path) -> None:
     if facts["seed"] != arguments.seed:
         return
     published = zoo_folder(arguments) / name
+    same = ("budget", "seed", "ancestors", "stages", "seconds", "statistics_images", "versions")
     record = {
         "recipe": name,
         "warm_start": (facts["lineage"] or [None])[0],
         "images": facts["images_seen"],
         "config": json.loads((published / zoo.CONFIG_FILE).read_text()),
-        **{field: facts[field] for field in ("budget", "seed", "ancestors", "stages", "seconds")},
-        **{field: facts[field] for field in ("statistics_images", "versions")},
+        **{field: facts[field] for field in same},
     }
     folder.mkdir(parents=True, exist_ok=True)
     state.write_bytes(folder / WEIGHTS, (published / WEIGHTS_FILE).read_bytes())
