@@ -13,6 +13,7 @@ from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
+from training.budgets import DENSITY
 from training.figures import STYLES
 from training.publish import LICENCES, card, draw_accuracy, golden_samples
 from training.recipes import RECIPES
@@ -84,7 +85,7 @@ def facts_of(name: str, **changes) -> dict:
         weight_decay=0.05,
         augment=["flip"],
         dtype="float32",
-        config=RECIPES[name].config.to_dict(),
+        config=RECIPES[name].config.replace(sampling_density=DENSITY).to_dict(),
     )
     facts = {"ancestors": [], "stages": [stage], "statistics_images": 0, "seconds": 60.0}
     return recipe_of(name) | facts | changes
@@ -131,6 +132,15 @@ def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
     more = long | {"name": "more"}
     full = card_of("stir_emoji_mid_drop", flat, stages=[long, more], budget="paper")
     assert ", the full schedule of the paper and more. " in full
+
+
+def test_coarse_grids_are_told_only_where_there_are_some():
+    """No coarse grid serves all sigmas that can be learned, whatever the density."""
+    fixed = card_of("fashion28_discrete_s1p00", {"1.000": 0.9})
+    assert "trained on coarse grids (sampling density 1/√2) and for fewer images." in fixed
+    learned = card_of("fashion28_learned_sampled_derivative_bn_lr1e-3", {"1.000": 0.9})
+    assert "test images per size, on every pixel." in learned
+    assert "32 epochs on every pixel: it was trained for fewer images.\n" in learned
 
 
 def test_cards_of_stir_say_what_is_measured_on_what():

@@ -16,7 +16,7 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import Arrays, load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
-from gdn_keras.model import GaussDerNet, count_parameters
+from gdn_keras.model import GaussDerNet, channel_plans, count_parameters
 from gdn_keras.records import LICENCE, shown_sizes
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.budgets import MORE
@@ -153,7 +153,7 @@ def card(
     recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
 ) -> str:
     """The folder's README.md."""
-    channels = len(config.channel_sigmas)
+    channels, coarse = len(config.channel_sigmas), _has_coarse_grids(config)
     pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
     lines = [
         f"# {recipe.name}",
@@ -169,7 +169,7 @@ def card(
         "",
         "## Accuracy",
         f"Measured on all {metrics.num_test_images:,} test images per size, "
-        f"{_density(metrics.sampling_density)}."
+        + (f"at sampling density {metrics.sampling_density:.3g}." if coarse else "on every pixel.")
         + (
             f" Sizes are those of the objects in pixels; {len(shown_sizes(metrics.accuracy))} of "
             f"{len(metrics.accuracy)} are shown, metrics.json and the mean have all."
@@ -252,6 +252,16 @@ def _published_by_others(recipe: Recipe) -> list[str]:
     ]
 
 
+def _has_coarse_grids(config: GaussDerNetConfig) -> bool:
+    """Whether some layer leaves out pixels; those with learned sigmas may have none that does."""
+    return any(
+        axis.output.spacing > 1
+        for plan in channel_plans(config)
+        for layer in plan.layers
+        for axis in (layer.rows, layer.columns)
+    )
+
+
 def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     # a relative of another seed is not what the seed of this network suggests
     seeds = (None, facts["seed"])
@@ -277,11 +287,13 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
         f"{' and more' * (full and further)}. "
         f"Seed {facts['seed']}."
     ]
-    if not full:
+    configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
+    less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
+    less += ["for fewer images"] * _fewer_images(recipe, facts)
+    if not full and less:
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            "it was trained on coarse grids (sampling density 1/√2)"
-            f"{' and for fewer images' * _fewer_images(recipe, facts)}."
+            f"it was trained {' and '.join(less)}."
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
@@ -320,10 +332,6 @@ def _trained_sizes(recipe: Recipe) -> str:
         return "one object size (size factor 1)"
     first, last = TRAIN_SIZES[recipe.train_sizes]
     return f"objects of {first} to {last} pixels"
-
-
-def _density(density: float | None) -> str:
-    return "on every pixel" if density is None else f"at sampling density {density:.3g}"
 
 
 def _licence(recipe: Recipe) -> str:

@@ -124,7 +124,8 @@ def _head(results: Results) -> list[str]:
         + (f" ({counts})." if counts else "."),
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it, so that its "
         "accuracies are expected to be lower. Its networks are trained and measured on coarse "
-        "grids (sampling density 1/√2), where the paper computes every pixel. Verdicts go by that; "
+        "grids (sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
+        "computes every pixel. Verdicts go by that; "
         "what the same weights reach on every pixel, for which they were not trained, stands "
         "beside where it is measured. The paper's Tables 5 to 8 and its curves on STIR are means "
         "of 5 runs, the zoo has one of each; A.3 also counts other runs of the same recipes on the "
