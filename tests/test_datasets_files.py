@@ -24,7 +24,9 @@ from gdn_keras.datasets.samples import make_samples
 from gdn_keras.datasets.verify import verify
 
 REAL = os.environ.get(raw.ENVIRONMENT_VARIABLE)
-needs_real_files = pytest.mark.skipif(not REAL, reason=f"{raw.ENVIRONMENT_VARIABLE} is not set")
+needs_real_files = pytest.mark.skipif(
+    not REAL, reason=f"needs the original files in {raw.ENVIRONMENT_VARIABLE}"
+)
 
 
 @pytest.fixture
@@ -326,7 +328,7 @@ def test_the_real_splits_have_the_sizes_of_the_paper(name, counts):
 @needs_real_files
 def test_the_samples_can_be_made_again(tmp_path):
     if not (Path(REAL) / "stir" / "gtsrb.npz").is_file():
-        pytest.skip("stir/gtsrb.npz has not been made")
+        pytest.skip("needs stir/gtsrb.npz, which `python -m gdn_keras.datasets make-stir` makes")
     make_samples(tmp_path)
     for name in ("fashion_mnist", "cifar10", "stir_emoji", "stir_gtsrb"):
         with np.load(tmp_path / f"samples_{name}.npz") as made:

@@ -253,7 +253,8 @@ def test_bad_lists_of_boxes_are_named(tmp_path):
 
 @pytest.mark.heavy
 @pytest.mark.skipif(
-    not REAL or not (Path(REAL) / "gtsrb-signs" / "boxes.csv").is_file(), reason="no photographs"
+    not REAL or not (Path(REAL) / "gtsrb-signs" / "boxes.csv").is_file(),
+    reason="needs gtsrb-signs/boxes.csv and its photographs in GDN_KERAS_DATA",
 )
 def test_the_traffic_signs_are_made_from_their_photographs(tmp_path):
     """All of `gtsrb.npz`, by the command that users type; the samples come from such a file."""
@@ -276,7 +277,8 @@ def test_the_traffic_signs_are_made_from_their_photographs(tmp_path):
 
 
 @pytest.mark.skipif(
-    not REAL or not (Path(REAL) / "stir" / "emoji.npz").is_file(), reason="no real STIR file"
+    not REAL or not (Path(REAL) / "stir" / "emoji.npz").is_file(),
+    reason="needs stir/emoji.npz in GDN_KERAS_DATA",
 )
 def test_the_real_emoji_are_where_the_file_says():
     arrays = load_stir("stir_emoji", split="test", sizes="all")

@@ -26,7 +26,7 @@ from training.figures import STYLES
 from training.paper import paper_accuracy
 from training.recipes import TRAIN_SIZES, Recipe
 from training.results import percent
-from training.runs import images_seen
+from training.runs import images_seen, trained_further
 from training.state import RECORD, WEIGHTS
 from training.trainer import versions
 
@@ -280,7 +280,7 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     duration = "1 minute" if duration == "1 minutes" else duration
     full = facts["budget"] == "paper"
-    further = any(stage["name"] == MORE for stage in facts["stages"])
+    further = trained_further(facts)
     lines = [
         f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on the "
         f"machine{'s' * further} it was trained on{', the full schedule of the paper' * full}"

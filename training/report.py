@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from gdn_keras import plots
 from training.baselines import DATASETS, MODELS, stir_baseline
-from training.budgets import MORE
 from training.checks import first_layer_spread
 from training.claims import ALIKE, CLAIMS, Claim
 from training.figures import Drawing, section_drawings
@@ -30,7 +29,7 @@ from training.paper import (
 )
 from training.recipes import RECIPES, Recipe, derived, trained
 from training.results import MATCHED, SEVERAL, Results, networks_of
-from training.runs import images_seen
+from training.runs import images_seen, trained_further
 from training.statistics import format_pairwise, format_pooled, pairwise_table, pooled_table
 from training.verdicts import VERDICTS, bounds, judge, judge_accuracy, judge_sigma, overall, rules
 
@@ -349,8 +348,8 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
 def _budget(name: str, results: Results) -> str:
     recipe = results.folders[name].recipe
     seen = f", {images_seen(recipe)}" if recipe.get("images_seen") else ""
-    further = any(stage["name"] == MORE for stage in recipe["stages"])
-    return f"`{recipe['budget']}`{seen}{', some with its test accuracy known' * further}"
+    further = ", some with its test accuracy known" * trained_further(recipe)
+    return f"`{recipe['budget']}`{seen}{further}"
 
 
 def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:

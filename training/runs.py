@@ -201,6 +201,11 @@ def images_seen(facts: dict[str, Any]) -> str:
     return f"{text} after {sum(before):,} of its ancestor{'s' * (len(before) > 1)}"
 
 
+def trained_further(facts: dict[str, Any]) -> bool:
+    """Whether a network of the zoo got a stage when its test accuracy was known."""
+    return any(stage["name"] == MORE for stage in facts["stages"])
+
+
 def make_plan(recipe: Recipe, arguments, *, begun: dict[str, Any] | None) -> Plan:
     """The plan of a run; one that was `begun` goes on with the settings it has."""
     if begun is None:
