@@ -161,9 +161,13 @@ class LayerWriter:
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)
 
     def _can_pad(self) -> bool:
-        """ONNX' Pad mirrors an image once only."""
-        return self.config.padding == "edge" or all(
-            max(pads) < axis.window.count for pads, axis in zip(self.pads, self.axes, strict=True)
+        """ONNX' Pad reflects an image once only, and never repeats the edge."""
+        return self.config.padding == "edge" or (
+            self.config.padding != "mirror"
+            and all(
+                max(pads) < axis.window.count
+                for pads, axis in zip(self.pads, self.axes, strict=True)
+            )
         )
 
     def _along(self, x: str, dimension: int, order: int) -> str:

@@ -85,6 +85,11 @@ def _check_dynamic(config: GaussDerNetConfig) -> None:
             "coarse grid are depends on the size of the image. Received: "
             f"sampling_density={config.sampling_density}."
         )
+    if config.padding == "mirror":
+        raise ValueError(
+            "`dynamic_size` needs a network that pads every layer: ONNX has no padding that "
+            "repeats the edge. Received: padding='mirror'."
+        )
 
 
 def describe(config: GaussDerNetConfig, *, dynamic_size: bool = False) -> dict[str, str]:

@@ -42,7 +42,7 @@ class GaussDerNetConfig:
     method: str = "discrete"  # discretisation of the Gaussian derivatives
     compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
     truncation: float = 0.005  # share of a 1-D kernel that may be cut off
-    padding: str = "zero"  # zero, reflect or edge
+    padding: str = "zero"  # of every layer: zero, reflect or edge; of the image: mirror
     spatial_selection: str = "centre"  # centre or max
     scale_pooling: str = "average"  # max, average or logsumexp
     scale_dropout: float = 0.0  # share of scale-channel outputs dropped in training

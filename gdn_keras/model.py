@@ -126,7 +126,8 @@ class GaussDerNet(keras.Model):
         A list with one tensor (batch, height, width, features) per scale channel; with a single
         scale channel the tensor itself, since Keras unpacks lists of one. With centre selection
         the maps are windows around the centre; `adapt(model, spatial_selection="max",
-        sampling_density=None)` has them on every pixel.
+        sampling_density=None)` has them on every pixel. With mirror padding the maps of all layers
+        but the last may go beyond the image; the centre is always in the middle.
         """
         layer = self.config.num_layers if layer is None else layer
         if layer not in range(1, self.config.num_layers + 1):
@@ -306,7 +307,8 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
 def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
     """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
 
-    Dense: the same operations on every pixel of the whole image in every layer.
+    Dense: the same operations on every pixel of the whole image in every layer, with mirror
+    padding also outside of it, as far as what is inside depends on it.
     """
     if dense:
         config = config.replace(sampling_density=None)

@@ -28,7 +28,7 @@ DIFFERENCE = {
 # times along x (rightwards) and y (downwards)
 TERMS = {2: [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]}
 TERMS[3] = TERMS[2] + [(3, 0), (2, 1), (1, 2), (0, 3)]
-SCIPY_PADDING = {"zero": "constant", "reflect": "mirror", "edge": "nearest"}
+SCIPY_PADDING = {"zero": "constant", "reflect": "mirror", "edge": "nearest", "mirror": "reflect"}
 
 
 def radius_of(make, orders, sigma, truncation):
@@ -72,6 +72,10 @@ def jet_layer(image, kernel, *, sigma, jet_order, zero_order, method, padding, t
 def scale_channel(image, weights, config, first_sigma):
     """The final map of one scale channel; `weights[k]` holds arrays by the names Keras gives."""
     features = image / 255.0
+    margin = 0
+    if config.padding == "mirror":  # the image goes on; what is outside is cut off in the end
+        margin = sum(int(7 * first_sigma * config.sigma_ratio**k) + 7 for k in range(len(weights)))
+        features = np.pad(features, ((margin, margin), (margin, margin), (0, 0)), mode="symmetric")
     for k, layer in enumerate(weights):
         last = k == len(weights) - 1
         features = jet_layer(
@@ -91,7 +95,7 @@ def scale_channel(image, weights, config, first_sigma):
             features = features * layer["gamma"] + layer["beta"]
         if config.final_relu or not last:
             features = np.maximum(features, 0.0)
-    return features
+    return features[margin : margin + len(image), margin : margin + image.shape[1]]
 
 
 def select(features, selection):

@@ -159,7 +159,7 @@ WRONG = {
     "method": (["gaussian", 3], f"one of {METHODS}"),
     "compensate_integration": ([1], "True or False"),
     "truncation": ([0, 1e-13, 0.6, math.nan, None], "a number from 1e-12 to 0.5"),
-    "padding": (["same", None], "one of ('zero', 'reflect', 'edge')"),
+    "padding": (["same", None], "one of ('zero', 'reflect', 'edge', 'mirror')"),
     "spatial_selection": (["center", None], "one of ('centre', 'max')"),
     "scale_pooling": (["mean", None], "one of ('max', 'average', 'logsumexp')"),
     "scale_dropout": ([1, 1.5, -0.1, math.nan, None], "in [0, 1)"),

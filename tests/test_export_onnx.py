@@ -15,7 +15,7 @@ from export import files, verify
 from export.__main__ import main
 from export.onnx_model import to_onnx
 from gdn_keras.model import adapt, build_model
-from gdn_keras.scale_space import METHODS
+from gdn_keras.scale_space import METHODS, PADDINGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,13 +36,14 @@ def keras_logits(model, images):
     [
         *({"method": method} for method in METHODS),
         *({"scale_pooling": mode} for mode in ("max", "average", "logsumexp")),
-        *({"padding": mode, "spatial_selection": "max"} for mode in ("zero", "reflect", "edge")),
+        *({"padding": mode, "spatial_selection": "max"} for mode in PADDINGS),
         {"jet_order": 3},
         {"jet_order": 3, "method": "sampled_derivative", "zero_order": True},
         {"zero_order": True, "final_relu": False},
         {"learned_sigmas": True, "sigma_range": (0.5, 2.0)},
         {"sampling_density": 0.7, "input_size": (40, 33)},
         {"sampling_density": 0.7, "input_size": (40, 33), "jet_order": 3, "padding": "reflect"},
+        {"sampling_density": 0.7, "input_size": (40, 33), "padding": "mirror"},
     ],
     ids=str,
 )
@@ -55,7 +56,7 @@ def test_onnx_computes_what_keras_computes(changes, widths):
     np.testing.assert_allclose(run_onnx(to_onnx(model), images)[0], expected, atol=5e-5)
 
 
-@pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("jet_order", [2, 3])
 def test_the_form_for_int8_computes_the_same(padding, jet_order):
     config = small_config(
@@ -69,7 +70,7 @@ def test_the_form_for_int8_computes_the_same(padding, jet_order):
     images = random_images(model.config, batch=3)
     proto = to_onnx(model, split=False)
     kinds = [node.op_type for node in proto.graph.node]
-    assert ("Pad" in kinds) == (padding != "zero") and "Add" not in kinds
+    assert ("Pad" in kinds) == (padding in ("reflect", "edge")) and "Add" not in kinds
     np.testing.assert_allclose(run_onnx(proto, images)[0], keras_logits(model, images), atol=5e-5)
 
 
@@ -106,6 +107,9 @@ def test_scales_and_signature():
 def test_refusals():
     model = build_model(small_config(sampling_density=0.7))
     with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=0.7"):
+        to_onnx(model, dynamic_size=True)
+    model = build_model(small_config(padding="mirror"))
+    with pytest.raises(ValueError, match="that pads every layer.*Received: padding='mirror'"):
         to_onnx(model, dynamic_size=True)
     with pytest.raises(ValueError, match="`opset` must be from 13.*Received: opset=9"):
         to_onnx(model, opset=9)

@@ -14,6 +14,7 @@ from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
     METHODS,
+    PADDINGS,
     Smoothing,
     derivative_kernel,
     jet_terms,
@@ -62,7 +63,7 @@ def test_derivatives_of_polynomials(jet_order, method):
                 assert abs(value) < 2e-3, (term.name, other.name)
 
 
-@pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [(9, 14), (130, 15), (12, 131)])
 def test_one_layer_is_the_reference(size, method, padding):
@@ -164,7 +165,7 @@ def test_gradients_of_learned_kernels(method, offset):
             np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("method", METHODS)
 def test_learned_layer_is_the_layer_at_the_learned_sigma(method, padding):
     image = np.random.default_rng(0).normal(size=(13, 10, 2))
@@ -273,7 +274,7 @@ def test_clamp():
         ({"jet_order": 1}, "`jet_order` must be one of (2, 3). Received: jet_order=1."),
         ({"jet_order": 4}, "`jet_order` must be one of (2, 3). Received: jet_order=4."),
         ({"method": "gauss"}, "`method` must be one of ('discrete', "),
-        ({"padding": "same"}, "`padding` must be one of ('zero', 'reflect', 'edge'). Received: "),
+        ({"padding": "same"}, "`padding` must be one of ('zero', 'reflect', 'edge', 'mirror')."),
         ({"truncation": 1.0}, "`truncation` must be between"),
         ({"compensate": True}, "`compensate` must be False unless method is 'integrated'"),
         ({"learned_ratio": 7.0}, "`ratio_range` must be (low, high) with 0 < low <= learned_ratio"),

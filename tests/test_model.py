@@ -69,6 +69,19 @@ def test_options_are_those_of_the_reference(changes):
         np.testing.assert_allclose(scale_logits[index], expected[1], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("jet_order", [2, 3])
+@pytest.mark.parametrize("method", ["discrete", "sampled_derivative"])
+def test_mirror_padding_is_the_reference_on_the_mirrored_image(method, jet_order):
+    for selection in ("max", "centre"):
+        changes = {"method": method, "jet_order": jet_order, "spatial_selection": selection}
+        model = make(padding="mirror", truncation=1e-7, **changes)
+        images = random_images(model.config, batch=1)
+        logits = reference.network(images[0], weights_by_layer(model), model.config)[0]
+        np.testing.assert_allclose(evaluate(model, images)[0], logits, rtol=0, atol=2e-4)
+        usual = adapt(model, truncation=0.005)
+        np.testing.assert_allclose(evaluate(usual, images)[0], logits, rtol=0, atol=0.1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

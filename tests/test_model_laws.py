@@ -90,7 +90,7 @@ def test_rescaling_the_image_shifts_the_scale_channels():
 
 
 @pytest.mark.parametrize("method", HYBRID_METHODS)
-@pytest.mark.parametrize("padding", ["reflect", "edge"])
+@pytest.mark.parametrize("padding", ["reflect", "edge", "mirror"])
 def test_adding_a_constant_to_the_image_changes_nothing(method, padding):
     for changes in ({}, {"jet_order": 3}, {"zero_order": True}):  # none in the first layer
         model = make(method=method, padding=padding, **changes)
@@ -107,6 +107,21 @@ def test_adding_a_constant_changes_nothing_inside_zero_padding():
     images = random_images(near_the_border.config) / 2
     changed = evaluate(near_the_border, images + 100) - evaluate(near_the_border, images)
     assert np.abs(changed).max() > 0.05
+
+
+@pytest.mark.parametrize("density", [None, 0.7])
+def test_mirroring_an_image_beforehand_changes_nothing(density):
+    model = make(padding="mirror", sampling_density=density)
+    images = random_images(model.config)
+    height, width = model.config.input_size
+    margins = ((0, 0), (height, height), (width, width), (0, 0))
+    mirrored, size = np.pad(images, margins, mode="symmetric"), (3 * height, 3 * width)
+    expected = evaluate(model, images)
+    assert expected.std() > 0.1
+    larger = adapt(model, input_size=size)
+    np.testing.assert_allclose(evaluate(larger, mirrored), expected, atol=1e-4)
+    smaller, larger = (adapt(network, padding="reflect") for network in (model, larger))
+    assert np.abs(evaluate(larger, mirrored) - evaluate(smaller, images)).max() > 0.01
 
 
 @pytest.mark.parametrize("jet_order", [2, 3])

@@ -1,6 +1,7 @@
 """The sampling plan: matrices against np.pad and np.correlate, windows against the whole."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gdn_keras.scale_space import (
     HYBRID_METHODS,
     METHODS,
+    PADDINGS,
     LayerPlan,
     Smoothing,
     derivative_kernel,
@@ -24,8 +26,8 @@ from gdn_keras.scale_space.plan import (
     placement,
 )
 
-PADDINGS = ("zero", "reflect", "edge")
-NUMPY_PADDING = {"zero": "constant", "reflect": "reflect", "edge": "edge"}
+OF_LAYERS = ("zero", "reflect", "edge")  # every layer pads its input
+NUMPY_PADDING = {"zero": "constant", "reflect": "reflect", "edge": "edge", "mirror": "symmetric"}
 
 
 def padded_correlation(signal, kernel, padding, margin):
@@ -44,7 +46,8 @@ def responses(axis, sigma, smoothing, order, signal):
     )
     step = axis.output.spacing // axis.domain.spacing
     ring = axis.ring * step
-    margin = ring + step  # the output may reach beyond the domain
+    beyond = axis.output.half_width - axis.domain.half_width  # of the output, outside the domain
+    margin = ring + step + max(0, math.ceil(beyond / axis.domain.spacing))
     everywhere = padded_correlation(signal, kernel, smoothing.padding, margin)
     # the position of entry i of `everywhere`, in samples of the domain from its centre
     positions = np.arange(len(everywhere)) - (len(everywhere) - 1) / 2
@@ -134,7 +137,7 @@ def composed(layers, sigmas, smoothing, signal):
     return signal
 
 
-@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("padding", OF_LAYERS)
 @pytest.mark.parametrize("density", [None, 0.5, 1.0])
 @pytest.mark.parametrize("size", [15, 16, 64, 65, 200])
 def test_window_gives_the_centre_of_the_whole(size, density, padding):
@@ -155,6 +158,34 @@ def test_window_gives_the_centre_of_the_whole(size, density, padding):
     cut = (len(whole) - len(small)) // 2
     assert len(small) == 2 - len(whole) % 2
     np.testing.assert_allclose(small, whole[cut : len(whole) - cut], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("density", [None, 0.7])
+@pytest.mark.parametrize("size", [9, 10, 31, 64])
+def test_a_mirrored_image_has_no_border(size, density):
+    """Layers after the first are planned alike whatever the size, and read what is there."""
+    sigmas, smoothing = (0.5, 0.9, 1.6, 2.9), Smoothing(padding="mirror")
+    signal = np.random.default_rng(0).normal(size=size)
+    outputs, plans = [], []
+    for part in (signal, np.pad(signal, 3 * size, mode="symmetric")):
+        plan = plan_channel(
+            (len(part), len(part)), sigmas=sigmas, smoothing=smoothing, ring=1, density=density
+        )
+        plans.append([layer.to_list() for layer in plan.layers[1:]])
+        outputs.append(composed(plan.layers, sigmas, smoothing, part))
+    assert plans[0] == plans[1]
+    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)
+
+
+def test_a_mirrored_image_is_computed_as_far_as_all_later_layers_together_reach():
+    sigmas, smoothing = (1.0, 3.0, 4.0), Smoothing(padding="mirror")
+    layers = plan_channel((20, 20), sigmas=sigmas, smoothing=smoothing, ring=1).layers
+    assert layers[2].output_size == (2, 2)
+    assert layers[1].output_size[0] == 2 + 2 * (kernel_radius(4.0, smoothing) + 1)
+    assert layers[0].output_size[0] == 2 + 2 * (kernel_radius(5.0, smoothing) + 1)  # 3, 4 -> 5
+    assert layers[0].rows.window == Grid(20)
+    separate = kernel_radius(4.0, smoothing) + kernel_radius(3.0, smoothing) + 2
+    assert layers[0].output_size[0] < 2 + 2 * separate
 
 
 def input_window(plan):

@@ -242,8 +242,9 @@ def test_section_5(recipe):
     config = recipe.config
     column = ["fashion", "cifar", "stir"].index(recipe.name.split("_")[0].rstrip("2380"))
     table_2 = {words: values[column] for words, values in TABLE_2.items()}
-    footnote = recipe.name.endswith("_zero")
-    assert config.padding == ("zero", "zero" if footnote else "reflect", "reflect")[column]
+    variant = recipe.name.rpartition("_")[2]
+    cifar = variant if variant in ("zero", "mirror") else "reflect"
+    assert config.padding == ("zero", cifar, "reflect")[column]
     assert recipe.train_split == ("train+validation", "train+validation", "train")[column]
     assert recipe.flip == (True, True, False)[column]
     assert recipe.colour_jitter is (False, True, False)[column]
@@ -277,13 +278,23 @@ def test_footnotes_differ_in_the_padding_only(name):
     assert dataclasses.replace(recipe, name=name, config=config) == other
 
 
+@pytest.mark.parametrize("pooling", ["max", "avg"])
+def test_mirrored_networks_differ_in_the_padding_only(pooling):
+    recipe, other = get(f"cifar_{pooling}_2jet_mirror"), get(f"cifar_{pooling}_2jet")
+    assert (recipe.config.padding, other.config.padding) == ("mirror", "reflect")
+    config = recipe.config.replace(padding="reflect")
+    assert dataclasses.replace(recipe, config=config) == dataclasses.replace(
+        other, name=recipe.name, group="cifar_mirror", paper_section=None
+    )
+
+
 def test_counts():
     in_paper = [recipe for recipe in trained() if recipe.paper_section is not None]
     assert len(in_paper) == 126 + len(FOOTNOTES)
     assert len(derived()) == 12
     extra = {recipe.group for recipe in trained()} - {recipe.group for recipe in in_paper}
-    assert extra == {"stir_emoji", "stir_gtsrb"}
-    assert len(trained()) == 126 + len(FOOTNOTES) + 2 * 6
+    assert extra == {"stir_emoji", "stir_gtsrb", "cifar_mirror"}
+    assert len(trained()) == 126 + len(FOOTNOTES) + 2 * 6 + 2
     assert len(RECIPES) == len(trained()) + len(derived())  # names are unique
     # every recipe of the paper occurs in one of the tables above
     typed = {row[0] for row in TABLE_9 + TABLE_10} | {row[1] for row in SECTIONS}

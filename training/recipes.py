@@ -236,6 +236,19 @@ def _translated_recipes():
         )
 
 
+def _mirrored_recipes():
+    """Not in the paper: the image goes on as its mirror image, as these data sets are made."""
+    for pooling in ("max", "avg"):
+        padded = _rescaled("cifar", f"{pooling}_2jet", "", group="", section="")
+        yield dataclasses.replace(
+            padded,
+            name=f"{padded.name}_mirror",
+            group="cifar_mirror",
+            config=padded.config.replace(padding="mirror"),
+            paper_section=None,
+        )
+
+
 def _transfer_recipes():
     for family in _VARIANTS:
         for tag in _SIGMA_0:
@@ -332,6 +345,7 @@ RECIPES: dict[str, Recipe] = {
     for recipes in (
         _rescaled_recipes(),
         _translated_recipes(),
+        _mirrored_recipes(),
         _stir_recipes(),
         _regular_recipes(),
         _learned_recipes(),

@@ -16,6 +16,11 @@ Three reductions (each can be told from the plan alone):
 * Smoothing, padding, cropping and subsampling along one axis are one small matrix A, so a layer's
   smoothing is A_rows x A_columns^T, whatever the padding. On large images, where A is a narrow
   band, the kernel is slid along the samples instead: see `Correlation`.
+
+Padding "mirror" is of another kind than the rest: not every layer pads its input, but the image
+goes on as its own mirror image, and layers are computed outside it, too. The border of the image is
+then nothing special for any layer but the first. How far: as a kernel, until no more than the
+truncation is left of the one Gaussian that all layers still to come are together.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ import numpy as np
 from gdn_keras.scale_space._checks import check_number
 from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
 
-PADDINGS = ("zero", "reflect", "edge")
+PADDINGS = ("zero", "reflect", "edge", "mirror")
 SELECTIONS = ("centre", "max")
 # A product with a matrix takes 1.5 + 0.018 samples, a sliding kernel 2.7 + 0.04 weights
 # nanoseconds per value (smoothing and its gradient, benchmarks/smoothing.py): they meet here.
@@ -184,13 +189,19 @@ def _plan_axis(size, *, sigmas, spacings, smoothing, ring, everywhere) -> list[A
     domains = [_domain(size, spacing) for spacing in (1, *spacings)]
     last = domains[-1]
     output = last if everywhere else Grid(2 - last.count % 2, last.spacing)
+    read = output.half_width
     axes = []
     for k in reversed(range(len(sigmas))):
         domain = domains[k]
         offset = _offset(domain, output)
         radius = kernel_radius(sigmas[k] / domain.spacing, smoothing, offset) - offset
         reach = output.half_width + ring * output.spacing + radius * domain.spacing
-        window = domain if everywhere else _window(domain, reach)
+        if smoothing.padding == "mirror" and k > 0:
+            together = math.hypot(*sigmas[k:]) / domain.spacing
+            limit = (kernel_radius(together, smoothing) + ring) * domain.spacing
+            window = domain = _middle(domain, min(reach, limit + read))
+        else:
+            window = domain if everywhere else _window(domain, reach)
         axes.append(Axis(domain, window, output, ring))
         output = window
     return axes[::-1]
@@ -207,9 +218,14 @@ def _offset(domain: Grid, output: Grid) -> float:
 
 def _window(domain: Grid, reach: float) -> Grid:
     """The smallest middle part of `domain` that covers `reach` pixels from the centre."""
+    return min(domain, _middle(domain, reach), key=lambda grid: grid.count)
+
+
+def _middle(domain: Grid, reach: float) -> Grid:
+    """The same samples as far as `reach` pixels from the centre, in `domain` or beyond."""
     odd = domain.count % 2
     pairs = math.ceil(reach / domain.spacing + (0 if odd else 0.5) - 1e-9)
-    return Grid(min(domain.count, 2 * pairs + odd), domain.spacing)
+    return Grid(2 * pairs + odd, domain.spacing)
 
 
 def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> int:
@@ -320,4 +336,7 @@ def _fold(index: np.ndarray, count: int, padding: str) -> np.ndarray:
         period = max(2 * count - 2, 1)
         index = index % period
         return np.minimum(index, period - index) if count > 1 else index * 0
+    if padding == "mirror":  # the edge is repeated, as in an image that was extended by mirroring
+        index = index % (2 * count)
+        return np.minimum(index, 2 * count - 1 - index)
     return np.where((index < 0) | (index >= count), -1, index)
