@@ -86,11 +86,15 @@ def test_what_regularisation_does_is_not_tried_on_the_weights_of_the_other():
     """Section 7.1 compares networks with dropout, cutout and neither; STIR has both, too."""
     for recipe in trained():
         for other in map(get, relatives(recipe)):
-            if other.group == recipe.group and len(other.config.channel_sigmas) > 1:
+            if other.dataset == recipe.dataset and len(other.config.channel_sigmas) > 1:
                 assert other.config.scale_dropout == recipe.config.scale_dropout
                 assert other.cutout == recipe.cutout
     assert relatives(get("stir_emoji_mid_nodrop")) == []
     assert "fashion_avg_2jet" in relatives(get("fashion_translated_avg_2jet"))  # other data
+    mirrored = relatives(get("cifar_avg_2jet_mirror"))
+    assert mirrored[:2] == ["cifar_max_2jet_mirror", "cifar_avg_2jet"]
+    assert "cifar_avg_2jet_nodrop" not in mirrored
+    assert not any("mirror" in name for name in relatives(get("cifar_avg_2jet")))
 
 
 def test_relatives_of_other_kinds():

@@ -218,7 +218,7 @@ def relatives(recipe: Recipe) -> list[str]:
             and (len(config.channel_sigmas) > 1 or sigmas == config.channel_sigmas)
             and not config.learned_sigmas
             and (
-                other.group != recipe.group
+                other.dataset != recipe.dataset
                 or len(sigmas) == 1
                 or regularisation(other) == regularisation(recipe)
             )

@@ -44,6 +44,8 @@ STYLES: dict[str, Style] = {
     "average, transferred": Style(_GREEN, "v", _DASHED),
     "average, without": Style(_GREEN, "v", _DASHED),
     "average, cutout": Style(_GREEN, "P", _DOTTED),
+    "reflection": Style(_GREEN, "^"),
+    "mirrored image": Style(_ORANGE, "D"),
     "logsumexp pooling": Style(_PINK, "D"),
     "2-jet": Style(_GREEN, "^"),
     "3-jet": Style(_BLACK, "P", _DASHED),

@@ -225,8 +225,7 @@ def _recognised(model: GaussDerNet, sets: Sequence[Arrays], wanted: str) -> int:
 _TRANSLATED = ("fashion_translated_max_2jet", "fashion_translated_avg_2jet")
 
 
-def _curves(section: str) -> dict[str, Callable]:
-    networks = figures.CURVES[section][0][2]
+def _curves(networks: Mapping[str, str]) -> dict[str, Callable]:
     return {
         "draw": lambda results, name: figures.curves_figure(results, networks),
         "ready": lambda results, name: len(figures.known_curves(results, networks)) > 1,
@@ -239,13 +238,22 @@ EXHIBITS: dict[str, Exhibit] = {
         "Accuracy on the rescaled Fashion-MNIST test set, with one scale channel and with several, "
         "pooled by max or average; below, the networks with several alone.",
         ("fashion_max_2jet", "fashion_avg_2jet", "fashion_single_2jet"),
-        **_curves("6.1"),
+        **_curves(figures.CURVES["6.1"][0][2]),
     ),
     "scale_generalisation_cifar": Exhibit(
         "The same on CIFAR-10",
         "Accuracy on the rescaled CIFAR-10 test set.",
         ("cifar_max_2jet", "cifar_avg_2jet", "cifar_single_2jet"),
-        **_curves("6.3"),
+        **_curves(figures.CURVES["6.3"][0][2]),
+    ),
+    "mirror": Exhibit(
+        "Where the image ends",
+        "Accuracy on the rescaled CIFAR-10 test set with average pooling. The larger the object, "
+        "the nearer it is to the border of the image, and at 2 it fills it. Reflection: every "
+        "layer reflects its features there, as in the paper; mirrored image: the image goes on, "
+        "and no layer has a border. `{name}` was trained further from the other's weights.",
+        ("cifar_avg_2jet_mirror",),
+        **_curves({"reflection": "cifar_avg_2jet", "mirrored image": "cifar_avg_2jet_mirror"}),
     ),
     "scale_selection": Exhibit(
         "The scale that decides",

@@ -113,18 +113,10 @@ def _restore(name: str, arguments, folder: Path) -> None:
     """The run behind a network of the zoo, as far as its folder there has kept it."""
     if not is_published(name, arguments):
         return
-    facts = _published_recipe(name, arguments)
-    if facts["seed"] != arguments.seed:
+    record, published = _published_run(name, arguments), zoo_folder(arguments) / name
+    if record["seed"] != arguments.seed:
         return
-    published = zoo_folder(arguments) / name
-    same = ("budget", "seed", "ancestors", "stages", "seconds", "statistics_images", "versions")
-    record = {
-        "recipe": name,
-        "warm_start": (facts["lineage"] or [None])[0],
-        "images": facts["images_seen"],
-        "config": json.loads((published / zoo.CONFIG_FILE).read_text()),
-        **{field: facts[field] for field in same},
-    }
+    record["config"] = json.loads((published / zoo.CONFIG_FILE).read_text())
     folder.mkdir(parents=True, exist_ok=True)
     state.write_bytes(folder / WEIGHTS, (published / WEIGHTS_FILE).read_bytes())
     state.write_text(folder / RECORD, json.dumps(record, indent=2) + "\n")
@@ -171,6 +163,19 @@ def _any_record(name: str, arguments) -> dict[str, Any] | None:
     if record is None and is_published(name, arguments):
         record = _published_recipe(name, arguments)
     return record
+
+
+def _published_run(name: str, arguments) -> dict[str, Any]:
+    """What a zoo folder says about the run that made it, in the words of a run."""
+    facts = _published_recipe(name, arguments)
+    same = ("budget", "seed", "stages", "seconds", "statistics_images", "versions")
+    return {
+        "recipe": name,
+        "warm_start": (facts["lineage"] or [None])[0],
+        "ancestors": ancestors(name, arguments)[1:],
+        "images": facts["images_seen"],
+        **{field: facts[field] for field in same},
+    }
 
 
 def _published_recipe(name: str, arguments) -> dict[str, Any]:
@@ -246,25 +251,20 @@ def published_to_go_on(recipe: Recipe, arguments) -> dict[str, Any]:
             "--exact-phase, --holdout, --set and --then. "
             f"Received: --more {arguments.more:g} for {recipe.name}."
         )
-    facts = _published_recipe(recipe.name, arguments)
-    if facts["seed"] != arguments.seed:
+    begun = _published_run(recipe.name, arguments)
+    if begun["seed"] != arguments.seed:
         raise ValueError(
-            f"`--seed` must be {facts['seed']}, that of {recipe.name} in the zoo, to go on with "
+            f"`--seed` must be {begun['seed']}, that of {recipe.name} in the zoo, to go on with "
             f"it. Received: {arguments.seed}."
         )
-    last = Stage.from_dict(facts["stages"][-1])
-    more = more_stage(last, epochs=arguments.more, dtype=precision(arguments))
-    return {
-        "recipe": recipe.name,
-        "budget": facts["budget"],
-        "seed": facts["seed"],
-        "warm_start": (facts["lineage"] or [None])[0],
-        "ancestors": ancestors(recipe.name, arguments)[1:],
-        "stages": [*facts["stages"], json.loads(json.dumps(more.to_dict()))],
-        "stage": len(facts["stages"]),
+    stages = begun["stages"]
+    more = more_stage(
+        Stage.from_dict(stages[-1]), epochs=arguments.more, dtype=precision(arguments)
+    )
+    return begun | {
+        "stages": [*stages, json.loads(json.dumps(more.to_dict()))],
+        "stage": len(stages),
         "step": 0,
-        "images": facts["images_seen"],
-        "seconds": facts["seconds"],
     }
 
 
