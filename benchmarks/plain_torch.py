@@ -48,10 +48,11 @@ class PlainGaussDerNet(nn.Module):
 
     def __init__(self, config: GaussDerNetConfig):
         super().__init__()
-        if config.jet_order != 2 or config.zero_order or config.learned_sigmas:
+        two_jets = config.jet_order == 2 and not config.zero_order and not config.learned_sigmas
+        if not two_jets or config.padding not in _PADDING:
             raise ValueError(
-                "The plain network has 2-jets at fixed scales without zero order. "
-                f"Received: {config}."
+                "The plain network has 2-jets at fixed scales without zero order and pads every "
+                f"layer. Received: {config}."
             )
         self.config = config
         inputs = (config.input_channels, *config.widths)

@@ -148,7 +148,9 @@ def _parser() -> argparse.ArgumentParser:
         "--opset", type=int, default=DEFAULT_OPSET, metavar="N", help="default: %(default)s"
     )
     command.add_argument(
-        "--dynamic-size", action="store_true", help="any height and width; needs --exact"
+        "--dynamic-size",
+        action="store_true",
+        help="any height and width; needs --exact, not for mirror padding",
     )
     command.add_argument(
         "--with-scales", action="store_true", help="outputs scale_logits and selected_scale too"

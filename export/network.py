@@ -161,12 +161,11 @@ class LayerWriter:
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)
 
     def _can_pad(self) -> bool:
-        """ONNX' Pad reflects an image once only, and never repeats the edge."""
+        """ONNX' Pad reflects an image once only, and never with the edge repeated."""
         return self.config.padding == "edge" or (
-            self.config.padding != "mirror"
+            self.config.padding == "reflect"
             and all(
-                max(pads) < axis.window.count
-                for pads, axis in zip(self.pads, self.axes, strict=True)
+                max(p) < axis.window.count for p, axis in zip(self.pads, self.axes, strict=True)
             )
         )
 

@@ -87,7 +87,7 @@ def _check_dynamic(config: GaussDerNetConfig) -> None:
         )
     if config.padding == "mirror":
         raise ValueError(
-            "`dynamic_size` needs a network that pads every layer: ONNX has no padding that "
+            "`dynamic_size` needs a network that pads every layer: ONNX has no reflection that "
             "repeats the edge. Received: padding='mirror'."
         )
 

@@ -307,11 +307,10 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
 def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
     """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
 
-    Dense: the same operations on every pixel of the whole image in every layer, with mirror
-    padding also outside of it, as far as what is inside depends on it.
+    Dense: the same operations on every pixel of the whole image in every layer.
     """
-    if dense:
-        config = config.replace(sampling_density=None)
+    if dense:  # of the image alone, also if it goes on outside; padding costs nothing
+        config = config.replace(sampling_density=None, padding="zero")
     inputs = (config.input_channels, *config.widths)
     fused = ring_of(config.method, config.jet_order) == 1
     total = 0

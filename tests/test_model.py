@@ -55,6 +55,7 @@ def test_network_is_the_reference(method, jet_order, padding):
         {"truncation": 1e-6, "padding": "reflect"},
         {"input_size": (5, 4), "padding": "reflect"},
         {"input_size": (1, 3), "padding": "reflect"},
+        {"input_size": (1, 3), "padding": "mirror", "truncation": 1e-7},
         {"input_size": (40, 33), "channel_sigmas": (0.5, 1.0, 2.0)},
         {"scale_dropout": 0.5},
     ],
@@ -79,7 +80,26 @@ def test_mirror_padding_is_the_reference_on_the_mirrored_image(method, jet_order
         logits = reference.network(images[0], weights_by_layer(model), model.config)[0]
         np.testing.assert_allclose(evaluate(model, images)[0], logits, rtol=0, atol=2e-4)
         usual = adapt(model, truncation=0.005)
-        np.testing.assert_allclose(evaluate(usual, images)[0], logits, rtol=0, atol=0.1)
+        np.testing.assert_allclose(evaluate(usual, images)[0], logits, rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("truncation, bound", [(0.005, 0.1), (1e-6, 1e-3)])
+def test_mirror_padding_cuts_off_what_hardly_matters(truncation, bound):
+    """In a deep network: only the centre, on windows as planned, and the centre of all pixels."""
+    config = recipes.get("cifar_avg_2jet_mirror").config.replace(
+        widths=(6, 6, 6, 6, 6), channel_sigmas=(0.5, 1.0, 2.0), truncation=truncation
+    )
+    model = randomise(build_model(config))
+    images = random_images(config)
+    dense = adapt(model, spatial_selection="max").maps_model()(images)
+    expected = keras.ops.convert_to_numpy(SpatialSelection("centre")(dense))
+    window = evaluate(model.scale_logits_model(), images)
+    assert expected.std() > 0.1
+    error = np.sqrt(np.mean((window - expected) ** 2, axis=(0, 2)))
+    assert (error < bound * expected.std(axis=(0, 2))).all()
+    padded = evaluate(adapt(model, padding="reflect").scale_logits_model(), images)
+    other = np.sqrt(np.mean((padded - expected)[:, -1] ** 2))
+    assert other > 2 * error[-1]  # in the coarsest channel, which sees the border most
 
 
 @pytest.mark.parametrize(

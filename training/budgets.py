@@ -21,7 +21,6 @@ STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
 MORE = "more"  # name of a stage that a finished network of the zoo gets afterwards
-VARIANT_OF = {"fashion_translated": "fashion", "cifar_mirror": "cifar"}  # may start from these
 ASKED = (EXACT, MORE)  # stages that only some networks of a family have
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -193,6 +192,10 @@ def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
     return Plan(recipe, info["budget"], info["warm_start"], stages)
 
 
+# group -> the one whose networks it may start from, besides its own
+_VARIANT_OF = {"fashion_translated": "fashion", "cifar_mirror": "cifar"}
+
+
 def relatives(recipe: Recipe) -> list[str]:
     """Finished networks that `recipe` may start from, best first.
 
@@ -212,7 +215,7 @@ def relatives(recipe: Recipe) -> list[str]:
         return (
             other.name != recipe.name.partition("@")[0]  # a trial is not its own relative
             and not other.transfer_from
-            and other.group in (recipe.group, VARIANT_OF.get(recipe.group))
+            and other.group in (recipe.group, _VARIANT_OF.get(recipe.group))
             and other.train_sizes == recipe.train_sizes
             and other.config.jet_order <= config.jet_order
             and (len(config.channel_sigmas) > 1 or sigmas == config.channel_sigmas)
@@ -291,7 +294,7 @@ _CIFAR = (
     {"name": "together", "epochs": 0.4, "learning_rate": 0.002},
     {"name": "longer", "epochs": 1.5, "learning_rate": 0.004},
 )
-_CIFAR_MIRROR = (  # an image takes half of the time that it takes with reflection
+_CIFAR_MIRROR = (  # half of the multiply-adds of reflection
     {"name": "single", "epochs": 12},
     {"name": "together", "epochs": 6, "learning_rate": 0.002},
 )

@@ -161,7 +161,7 @@ def card(
         f"A Gaussian derivative network for {recipe.dataset}: {channels} scale channel{pooling}, "
         f"{config.jet_order}-jets, {config.spatial_selection} selection in space, "
         f"{count_parameters(config):,} parameters.",
-        *_border(recipe),
+        *_border(recipe, config),
         "",
         "```python",
         "import gdn_keras.zoo",
@@ -225,16 +225,20 @@ def card(
     return "\n".join(lines)
 
 
-def _border(recipe: Recipe) -> list[str]:
-    """What is new about networks with mirror padding."""
-    if recipe.config.padding != "mirror":
+def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
+    """What is new about networks with mirror padding, and why it suits the data."""
+    if config.padding != "mirror":
         return []
-    return [
-        "Where the image ends, it goes on as its mirror image (padding `mirror`); the paper's "
-        "networks reflect the features of every layer instead, as "
-        f"`{recipe.name.removesuffix('_mirror')}` does. The images of this data set were made in "
-        "the same way: those below size factor 2 are surrounded by their mirror image."
+    lines = [
+        "Where the image ends, it goes on as its mirror image (padding `mirror`), where the "
+        f"paper's networks pad every layer, as `{recipe.name.removesuffix('_mirror')}` does."
     ]
+    if getattr(RESCALINGS.get(recipe.dataset), "extension", None) == "mirror":
+        lines.append(
+            "The images of this data set were made in the same way: what is left free around those "
+            "below size factor 2 is their mirror image."
+        )
+    return lines
 
 
 def _beside_the_paper(recipe: Recipe, metrics: zoo.Metrics) -> list[str]:

@@ -69,8 +69,9 @@ class JetLayer(keras.layers.Layer):
         jet_order: highest derivative order, 2 or 3.
         zero_order: also a coefficient for the smoothed image itself.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
-        padding: "zero", "reflect", "edge" or "mirror" (the edge repeated): how the input goes on
-            outside.
+        padding: "zero", "reflect", "edge" or "mirror" (reflection that repeats the edge): how the
+            input goes on outside. In a network with mirror padding the plans see to it that only
+            the image itself is mirrored.
         truncation: share of the 1-D kernels that may be cut off.
         compensate: take sigma**2 - 1/12 for integrated kernels.
         use_bias: add one number per output channel.

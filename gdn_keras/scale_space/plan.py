@@ -9,7 +9,8 @@ two numbers of a `Grid` say everything:
 
 Three reductions (each can be told from the plan alone):
 
-* Window: with centre selection, a layer is computed only where it can reach the centre. Exact.
+* Window: with centre selection, a layer is computed only where it can reach the centre. Exact but
+  for mirror padding, see below.
 * Coarse grids: a layer at scale sigma is kept at the spacing s, the largest power of two with
   sigma / s >= density. Coarse grids always contain the centre. Approximate; `density=None` keeps
   every pixel.
@@ -19,8 +20,9 @@ Three reductions (each can be told from the plan alone):
 
 Padding "mirror" is of another kind than the rest: not every layer pads its input, but the image
 goes on as its own mirror image, and layers are computed outside it, too. The border of the image is
-then nothing special for any layer but the first. How far: as a kernel, until no more than the
-truncation is left of the one Gaussian that all layers still to come are together.
+then nothing special for any layer but the first. How far, inside the image as outside: as a kernel,
+until no more than the truncation is left of the one Gaussian that all layers still to come are
+together. Approximate; what is read beyond is the mirror image of what is computed.
 """
 
 from __future__ import annotations
@@ -197,9 +199,10 @@ def _plan_axis(size, *, sigmas, spacings, smoothing, ring, everywhere) -> list[A
         radius = kernel_radius(sigmas[k] / domain.spacing, smoothing, offset) - offset
         reach = output.half_width + ring * output.spacing + radius * domain.spacing
         if smoothing.padding == "mirror" and k > 0:
-            together = math.hypot(*sigmas[k:]) / domain.spacing
-            limit = (kernel_radius(together, smoothing) + ring) * domain.spacing
-            window = domain = _middle(domain, min(reach, limit + read))
+            if k + 1 < len(sigmas):
+                together = kernel_radius(math.hypot(*sigmas[k:]) / domain.spacing, smoothing)
+                reach = min(reach, read + (together + ring) * domain.spacing)
+            window = domain = _middle(domain, reach)
         else:
             window = domain if everywhere else _window(domain, reach)
         axes.append(Axis(domain, window, output, ring))
