@@ -11,7 +11,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ZOO = Path(__file__).parent / "zoo"
-SHIPPED = ("registry.json", "cifar_avg_2jet", "fashion_avg_2jet")
+SHIPPED = ("registry.json", "cifar_avg_2jet", "cifar_avg_2jet_mirror", "fashion_avg_2jet")
 
 
 class BuildWithZoo(build_py):

@@ -44,9 +44,10 @@ def test_the_plain_network_normalises_all_scale_channels_together():
     np.testing.assert_allclose(logits, expected, atol=1e-3)
 
 
-def test_the_plain_network_refuses_what_it_does_not_compute():
-    with pytest.raises(ValueError, match="2-jets at fixed scales"):
-        PlainGaussDerNet(small_config(jet_order=3))
+@pytest.mark.parametrize("changes", [{"jet_order": 3}, {"padding": "mirror"}])
+def test_the_plain_network_refuses_what_it_does_not_compute(changes):
+    with pytest.raises(ValueError, match="2-jets at fixed scales.* pads every layer"):
+        PlainGaussDerNet(small_config(**changes))
 
 
 def test_both_ways_to_smooth_agree(monkeypatch):

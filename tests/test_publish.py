@@ -157,9 +157,8 @@ def test_cards_of_stir_say_what_is_measured_on_what():
 def test_cards_of_mirrored_networks_say_what_the_border_is():
     text = card_of("cifar_avg_2jet_mirror", curve(0.7, 0.8, 0.75))
     assert "it goes on as its mirror image (padding `mirror`)" in text
-    assert (
-        "as `cifar_avg_2jet` does.\nThe images of this data set were made in the same way" in text
-    )
+    assert "as `cifar_avg_2jet` does. This was thought of when test accuracies" in text
+    assert "\nThe images of this data set were made in the same way" in text
     assert "shows this network's accuracy" not in text  # the paper does not have it
     assert "mirror" not in card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.75))
 

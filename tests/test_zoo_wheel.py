@@ -13,13 +13,13 @@ from zoo_tools import write_tiny
 from gdn_keras import registry, results
 
 CLONE = registry.checkout()
-HEADLINE = {"cifar_avg_2jet", "fashion_avg_2jet"}
+HEADLINE = {"cifar_avg_2jet", "cifar_avg_2jet_mirror", "fashion_avg_2jet"}
 LIMIT = 20_000_000
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A clone with both headline networks; small ones stand in for those not trained yet."""
+    """A clone with the headline networks and a small one."""
     root = tmp_path_factory.mktemp("clone")
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(CLONE / name, root)
