@@ -251,8 +251,8 @@ EXHIBITS: dict[str, Exhibit] = {
         "Accuracy on the rescaled CIFAR-10 test set with average pooling. The larger the object, "
         "the nearer it is to the border of the image, and at 2 it fills it. Reflection: every "
         "layer reflects its features there, as in the paper; mirrored image: the image goes on, "
-        "and layers are computed outside it. `{name}` has also seen more images (its card says "
-        "how many), but that is not what makes the difference at 2 (`training/NOTES.md`).",
+        "and layers are computed outside it. `{name}` has also seen more images, but most of the "
+        "difference at 2 is the padding (`training/NOTES.md`).",
         ("cifar_avg_2jet_mirror",),
         **_curves({"reflection": "cifar_avg_2jet", "mirrored image": "cifar_avg_2jet_mirror"}),
     ),

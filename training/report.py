@@ -182,8 +182,12 @@ def _section(number: str, results: Results) -> Section:
         *table,
         "",
     ]
-    if number == "6.4":
-        lines += [*_other_stir(results), ""]
+    if number in _BESIDE:
+        group, words = _BESIDE[number]
+        others = [
+            n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section
+        ]
+        lines += [words, "", *_curve_table(others, results), ""]
     if number == "A.3":
         lines += statistics_tables(results)
     return Section(number, lines, found, networks)
@@ -255,17 +259,24 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
     return lines
 
 
-def _other_stir(results: Results) -> list[str]:
-    names = [n for n, r in RECIPES.items() if r.train_sizes and r.paper_section is None]
-    return [
+# section -> groups of networks that the paper does not have, and what is said of them
+_BESIDE = {
+    "6.3": (
+        "cifar_mirror",
+        "More than half of what `cifar_avg_2jet` loses at size factor 2 is lost at the border of "
+        "the image, where every layer reflects its features (`training/NOTES.md`). Networks that "
+        "the paper does not have, whose image goes on as its mirror image instead, as the images "
+        "of this data set were made:",
+    ),
+    "6.4": (
+        "stir_",
         "The same on data that the paper does not have: STIR emoji, and traffic signs cut out of "
         "GTSRB photographs. The published networks are four of the eleven of Altstidl et al. "
         "(2023), see `training/data/README.md`; theirs had the original emoji file, ours one that "
         "was rendered again from the same icons. Large emoji leave little choice of a place: at 64 "
         "pixels all test images, and just below many of them, are training images, too.",
-        "",
-        *_curve_table(names, results),
-    ]
+    ),
+}
 
 
 def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[str]]:
