@@ -70,38 +70,6 @@ def test_options_are_those_of_the_reference(changes):
         np.testing.assert_allclose(scale_logits[index], expected[1], rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("jet_order", [2, 3])
-@pytest.mark.parametrize("method", ["discrete", "sampled_derivative"])
-def test_mirror_padding_is_the_reference_on_the_mirrored_image(method, jet_order):
-    for selection in ("max", "centre"):
-        changes = {"method": method, "jet_order": jet_order, "spatial_selection": selection}
-        model = make(padding="mirror", truncation=1e-7, **changes)
-        images = random_images(model.config, batch=1)
-        logits = reference.network(images[0], weights_by_layer(model), model.config)[0]
-        np.testing.assert_allclose(evaluate(model, images)[0], logits, rtol=0, atol=2e-4)
-        usual = adapt(model, truncation=0.005)
-        np.testing.assert_allclose(evaluate(usual, images)[0], logits, rtol=0, atol=0.01)
-
-
-@pytest.mark.parametrize("truncation, bound", [(0.005, 0.1), (1e-6, 1e-3)])
-def test_mirror_padding_cuts_off_what_hardly_matters(truncation, bound):
-    """In a deep network: only the centre, on windows as planned, and the centre of all pixels."""
-    config = recipes.get("cifar_avg_2jet_mirror").config.replace(
-        widths=(6, 6, 6, 6, 6), channel_sigmas=(0.5, 1.0, 2.0), truncation=truncation
-    )
-    model = randomise(build_model(config))
-    images = random_images(config)
-    dense = adapt(model, spatial_selection="max").maps_model()(images)
-    expected = keras.ops.convert_to_numpy(SpatialSelection("centre")(dense))
-    window = evaluate(model.scale_logits_model(), images)
-    assert expected.std() > 0.1
-    error = np.sqrt(np.mean((window - expected) ** 2, axis=(0, 2)))
-    assert (error < bound * expected.std(axis=(0, 2))).all()
-    padded = evaluate(adapt(model, padding="reflect").scale_logits_model(), images)
-    other = np.sqrt(np.mean((padded - expected)[:, -1] ** 2))
-    assert other > 2 * error[-1]  # in the coarsest channel, which sees the border most
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -109,21 +109,6 @@ def test_adding_a_constant_changes_nothing_inside_zero_padding():
     assert np.abs(changed).max() > 0.05
 
 
-@pytest.mark.parametrize("density", [None, 0.7])
-def test_mirroring_an_image_beforehand_changes_nothing(density):
-    model = make(padding="mirror", sampling_density=density)
-    images = random_images(model.config)
-    height, width = model.config.input_size
-    margins = ((0, 0), (height, height), (width, width), (0, 0))
-    mirrored, size = np.pad(images, margins, mode="symmetric"), (3 * height, 3 * width)
-    expected = evaluate(model, images)
-    assert expected.std() > 0.1
-    larger = adapt(model, input_size=size)
-    np.testing.assert_allclose(evaluate(larger, mirrored), expected, atol=1e-4)
-    smaller, larger = (adapt(network, padding="reflect") for network in (model, larger))
-    assert np.abs(evaluate(larger, mirrored) - evaluate(smaller, images)).max() > 0.01
-
-
 @pytest.mark.parametrize("jet_order", [2, 3])
 @pytest.mark.parametrize("padding", ["zero", "reflect"])
 def test_maps_move_with_the_image(jet_order, padding):
