@@ -25,6 +25,7 @@ from pathlib import Path
 from export import DEFAULT_OPSET
 from export.errors import EXPECTED, missing_packages_named
 from gdn_keras import zoo
+from gdn_keras.config import EVERY_PIXEL
 
 OUTPUT = Path("out") / "export"
 
@@ -103,7 +104,7 @@ def _load(args):
     if args.size:
         changes["input_size"] = args.size
     if args.exact:
-        changes["sampling_density"] = None
+        changes |= EVERY_PIXEL
     elif args.density is not None:
         changes["sampling_density"] = args.density
     return zoo.load(args.name, **changes)

@@ -79,11 +79,11 @@ def to_onnx(
 
 
 def _check_dynamic(config: GaussDerNetConfig) -> None:
-    if config.sampling_density is not None:
+    if config.sampling_density is not None or config.reach is not None:
         raise ValueError(
             "`dynamic_size` needs a network on every pixel (`--exact`): where the samples of a "
-            "coarse grid are depends on the size of the image. Received: "
-            f"sampling_density={config.sampling_density}."
+            "coarse grid are, and where layers end, depends on the size of the image. Received: "
+            f"sampling_density={config.sampling_density}, reach={config.reach}."
         )
     if config.padding == "mirror":
         raise ValueError(

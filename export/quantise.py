@@ -18,6 +18,7 @@ import onnx
 
 from export import DEFAULT_OPSET, verify
 from export.files import kept_if_good, save_checked
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays, load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
@@ -89,6 +90,7 @@ def write_int8(
             "split": "test",
             "num_test_images": info.num_test_images,
             "sampling_density": model.config.sampling_density,
+            "reach": model.config.reach,
             "options": DEFAULTS | options,
             "float": before,
             "int8": after,
@@ -119,6 +121,7 @@ def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
         "weights_sha256": info.weights_sha256,
         "file_sha256": file_sha256(folder / INT8_FILE),
         "sampling_density": info.config.sampling_density,
+        "reach": info.config.reach,
         "options": DEFAULTS,
     }
     fits = all(report.get(key) == value for key, value in expected.items())
@@ -272,7 +275,7 @@ def _known_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | N
     known = None
     if model.config == info.config:
         known = info.accuracy
-    elif model.config == info.config.replace(sampling_density=None):
+    elif model.config == info.config.replace(**EVERY_PIXEL):
         known = info.exact_accuracy
     return known if known and list(known) == size_keys(info.dataset) else None
 

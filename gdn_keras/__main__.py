@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras import predict, zoo
-from gdn_keras.config import POOLINGS
+from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.scale_space import METHODS
 
 
@@ -131,7 +131,7 @@ def _evaluate(args) -> int:
     from gdn_keras.evaluation import evaluate
 
     known = zoo.info(args.name, offline=args.offline or None)
-    density = {"sampling_density": None} if args.exact else {}
+    density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
     measured = evaluate(
         model,

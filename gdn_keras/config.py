@@ -12,7 +12,9 @@ from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
 from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS, scale_levels
 from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no `reach`: with mirror padding it was always 1
+# as the paper computes: changes to a config that cost no weights
+EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
 
 
@@ -51,9 +53,12 @@ class GaussDerNetConfig:
     learned_sigmas: bool = False  # one trainable sigma per layer, common to all scale channels
     sigma_range: tuple[float, float] = (0.25, 6.0)  # where learned sigmas (channel factor 1) stay
     class_names: tuple[str, ...] = ()
-    # --- how it is computed: the same weights serve every density ---
+    # --- how it is computed: the same weights serve every density and reach ---
     sampling_density: float | None = (
         None  # samples per sigma of the coarse grids; None: every pixel
+    )
+    reach: float | None = (
+        None  # how far layers are computed, in radii of all later layers together; None: exactly
     )
 
     def __post_init__(self):
@@ -91,11 +96,13 @@ class GaussDerNetConfig:
     def from_dict(cls, data: dict[str, Any]) -> GaussDerNetConfig:
         data = dict(data)
         version = data.pop("format_version", FORMAT_VERSION)
-        if version != FORMAT_VERSION:
+        if version not in range(1, FORMAT_VERSION + 1):
             raise ValueError(
-                f"`format_version` must be {FORMAT_VERSION}; a newer gdn_keras may read this "
-                f"config. Received: format_version={version!r}."
+                f"`format_version` must be at most {FORMAT_VERSION}; a newer gdn_keras may read "
+                f"this config. Received: format_version={version!r}."
             )
+        if version == 1 and data.get("padding") == "mirror":
+            data["reach"] = 1.0
         refuse_unknown(cls, data, what="config")
         refuse_missing(cls, data, what="config")
         return cls(**data)
@@ -176,6 +183,11 @@ def _check(config: GaussDerNetConfig) -> None:
         c.sampling_density is None
         or (number(c.sampling_density) and 0.3 <= c.sampling_density < math.inf),
         "None or at least 0.3",
+    )
+    expect(
+        "reach",
+        c.reach is None or (number(c.reach) and 0.5 <= c.reach < math.inf),
+        "None or at least 0.5",
     )
     for name in (
         "zero_order",

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.special import logsumexp, softmax
 
-from gdn_keras.config import POOLINGS
+from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.filters import KINDS as KINDS
 from gdn_keras.filters import Closest as Closest
 from gdn_keras.filters import closest_derivatives as closest_derivatives
@@ -49,9 +49,7 @@ def activation_maps(model: GaussDerNet, images: np.ndarray, *, batch_size: int =
     Law: the maps move with the object, as far as the borders are out of reach.
     """
     images = _images(model, images)
-    everywhere = adapt(
-        model, input_size=images.shape[1:3], spatial_selection="max", sampling_density=None
-    )
+    everywhere = adapt(model, input_size=images.shape[1:3], spatial_selection="max", **EVERY_PIXEL)
     maps = _run(everywhere.maps_model(), images, batch_size)
     return maps if maps.ndim == 5 else maps[:, None]  # Keras unpacks a list of one scale channel
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
 from gdn_keras.layers import (
     JetLayer,
     ScaleBatchNormalization,
@@ -180,6 +180,7 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
                 ring=ring_of(config.method, config.jet_order),
                 selection=config.spatial_selection,
                 density=density,
+                reach=config.reach,
                 radius_sigmas=largest,
                 window=window,
             )
@@ -192,7 +193,7 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
 
     >>> adapt(single, channel_sigmas=(0.5, 1.0, 2.0))       # one channel -> three, same weights
     >>> adapt(model, input_size=(128, 128), spatial_selection="max")
-    >>> adapt(model, sampling_density=None)                 # every pixel, as the paper computes
+    >>> adapt(model, **EVERY_PIXEL)                         # as the paper computes
 
     Fields that decide the shapes of the weights (widths, jet order, classes …) cannot change.
     """
@@ -310,7 +311,7 @@ def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> in
     Dense: the same operations on every pixel of the whole image in every layer.
     """
     if dense:  # of the image alone, also if it goes on outside; padding costs nothing
-        config = config.replace(sampling_density=None, padding="zero")
+        config = config.replace(padding="zero", **EVERY_PIXEL)
     inputs = (config.input_channels, *config.widths)
     fused = ring_of(config.method, config.jet_order) == 1
     total = 0

@@ -125,6 +125,7 @@ def load(
     pooling: str | None = None,
     spatial_selection: str | None = None,
     sampling_density: float | None = ...,
+    reach: float | None = ...,
     revision: str | None = None,
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
@@ -153,6 +154,8 @@ def load(
         spatial_selection: "centre", or "max" for objects that may be anywhere.
         sampling_density: samples per sigma of the coarse grids; None computes every pixel.
             Default: as the network was trained.
+        reach: how far layers are computed, as a factor on the radius of all later layers together;
+            None as far as their radii add up. Default: as the network was trained.
         revision: branch, tag or commit on the Hub; then only the Hub and its cache are asked.
         offline: True never touches the internet. Default: what HF_HUB_OFFLINE says.
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
@@ -176,8 +179,9 @@ def load(
         "spatial_selection": spatial_selection,
     }
     changes = {key: value for key, value in changes.items() if value is not None}
-    if sampling_density is not ...:
-        changes["sampling_density"] = sampling_density
+    for field, value in (("sampling_density", sampling_density), ("reach", reach)):
+        if value is not ...:
+            changes[field] = value
     changed = config.replace(**changes)
     if pooling is not None and len(changed.channel_sigmas) == 1:
         raise ValueError(

@@ -41,6 +41,7 @@ EVERY_FIELD = make(
     sigma_range=(0.75, 5.0),
     class_names=tuple("abcdefghij"),
     sampling_density=1 / math.sqrt(2),
+    reach=1.25,
 )
 
 
@@ -64,7 +65,7 @@ def test_every_recipe_survives_json():
 
 def test_json_is_an_object_with_a_version_and_every_field():
     data = json.loads(make().to_json())
-    assert data.pop("format_version") == 1
+    assert data.pop("format_version") == 2
     assert set(data) == {field.name for field in dataclasses.fields(GaussDerNetConfig)}
 
 
@@ -131,9 +132,18 @@ def test_missing_fields_are_named():
         GaussDerNetConfig.from_dict(data)
 
 
+def test_files_without_reach_are_read_as_they_were_meant():
+    """Before there was a `reach`, windows were exact, and with mirror padding cut at 1."""
+    for padding, reach in (("zero", None), ("mirror", 1.0)):
+        data = {**REQUIRED, "padding": padding, "format_version": 1}
+        assert GaussDerNetConfig.from_dict(data) == make(padding=padding, reach=reach)
+
+
 def test_other_versions_and_other_files_are_refused():
-    with pytest.raises(ValueError, match="`format_version` must be 1; .* format_version=2"):
-        GaussDerNetConfig.from_dict({**REQUIRED, "format_version": 2})
+    for version in (0, 3, "2", None):
+        text = f"`format_version` must be at most 2; .* format_version={version!r}"
+        with pytest.raises(ValueError, match=text):
+            GaussDerNetConfig.from_dict({**REQUIRED, "format_version": version})
     with pytest.raises(ValueError, match="The config is not valid JSON: "):
         GaussDerNetConfig.from_json("{")
     with pytest.raises(ValueError, match=r"must be a JSON object. Received: \[1, 2\]"):
@@ -172,6 +182,7 @@ WRONG = {
     ),
     "class_names": ([("a",), tuple(range(10)), "abcdefghij"], "empty or 10 strings"),
     "sampling_density": ([0.29, 0, math.inf, math.nan, "1"], "None or at least 0.3"),
+    "reach": ([0.49, 0, math.inf, math.nan, "1", True], "None or at least 0.5"),
 }
 
 

@@ -162,14 +162,20 @@ def test_window_gives_the_centre_of_the_whole(size, density, padding):
 
 @pytest.mark.parametrize("density", [None, 0.7])
 @pytest.mark.parametrize("size", [9, 10, 31, 64])
-def test_a_mirrored_image_has_no_border(size, density):
+@pytest.mark.parametrize("reach", [None, 1.0])
+def test_a_mirrored_image_has_no_border(size, density, reach):
     """Layers after the first are planned alike whatever the size, and read what is there."""
     sigmas, smoothing = (0.5, 0.9, 1.6, 2.9), Smoothing(padding="mirror")
     signal = np.random.default_rng(0).normal(size=size)
     outputs, plans = [], []
     for part in (signal, np.pad(signal, 3 * size, mode="symmetric")):
         plan = plan_channel(
-            (len(part), len(part)), sigmas=sigmas, smoothing=smoothing, ring=1, density=density
+            (len(part), len(part)),
+            sigmas=sigmas,
+            smoothing=smoothing,
+            ring=1,
+            density=density,
+            reach=reach,
         )
         plans.append([layer.to_list() for layer in plan.layers[1:]])
         outputs.append(composed(plan.layers, sigmas, smoothing, part))
@@ -177,15 +183,53 @@ def test_a_mirrored_image_has_no_border(size, density):
     np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)
 
 
-def test_a_mirrored_image_is_computed_as_far_as_all_later_layers_together_reach():
-    sigmas, smoothing = (1.0, 3.0, 4.0), Smoothing(padding="mirror")
-    layers = plan_channel((20, 20), sigmas=sigmas, smoothing=smoothing, ring=1).layers
-    assert layers[2].output_size == (2, 2)
-    assert layers[1].output_size[0] == 2 + 2 * (kernel_radius(4.0, smoothing) + 1)
-    assert layers[0].output_size[0] == 2 + 2 * (kernel_radius(5.0, smoothing) + 1)  # 3, 4 -> 5
-    assert layers[0].rows.window == Grid(20)
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_layers_are_computed_as_far_as_all_later_layers_together_reach(padding):
+    sigmas, smoothing = (1.0, 3.0, 4.0), Smoothing(padding=padding)
+    options = {"sigmas": sigmas, "smoothing": smoothing, "ring": 1}
+    for reach in (1.0, 1.25):
+        layers = plan_channel((200, 200), **options, reach=reach).layers
+        assert layers[2].output_size == (2, 2)
+        assert layers[1].output_size[0] == 2 + 2 * (kernel_radius(4.0, smoothing) + 1)
+        together = kernel_radius(5.0, smoothing)  # 3, 4 -> 5
+        assert layers[0].output_size[0] == 2 + 2 * (math.ceil(reach * together) + 1)
+        assert layers[1].rows.domain == layers[0].rows.output  # what is beyond is padding
+    exact = plan_channel((200, 200), **options).layers
     separate = kernel_radius(4.0, smoothing) + kernel_radius(3.0, smoothing) + 2
-    assert layers[0].output_size[0] < 2 + 2 * separate
+    assert exact[0].output_size[0] == 2 + 2 * separate > layers[0].output_size[0]
+    small = plan_channel((20, 20), **options, reach=1.0).layers
+    assert small[0].rows.window == Grid(20)
+    # the border of the image stays what it is, unless layers are computed outside
+    assert (small[0].output_size == (20, 20)) == (padding != "mirror")
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("density", [None, 0.7])
+@pytest.mark.parametrize("size", [24, 65, 200])
+def test_reach_grows_into_the_exact_window(size, density, padding):
+    sigmas, smoothing = (0.5, 0.9, 1.6, 2.9), Smoothing(padding=padding)
+    every_signal = np.eye(size)  # the norm of a response is its mean square over white noise
+
+    def plan(reach, selection="centre"):
+        options = {"sigmas": sigmas, "smoothing": smoothing, "ring": 1, "density": density}
+        return plan_channel((size, size), **options, reach=reach, selection=selection)
+
+    exact, far = plan(None), plan(10.0)
+    assert far == exact
+    if padding != "mirror":  # every sample is selected, so there is nothing to leave out
+        assert plan(1.0, "max") == plan(None, "max")
+    expected = composed(exact.layers, sigmas, smoothing, every_signal)
+    errors, counts = [], []
+    for reach in (0.75, 1.0, 1.25, 1.5, 2.0):
+        layers = plan(reach).layers
+        for layer in layers:
+            check_matrix(layer.rows, layer.sigma, smoothing)
+        response = composed(layers, sigmas, smoothing, every_signal)
+        errors.append(np.linalg.norm(response - expected) / np.linalg.norm(expected))
+        counts.append(sum(layer.output_size[0] for layer in layers))
+    assert counts == sorted(counts)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-3
 
 
 def input_window(plan):
@@ -323,6 +367,12 @@ def test_unknown_words(name, value):
             ring=1,
             selection=options["selection"],
         )
+
+
+@pytest.mark.parametrize("reach", [0, 0.4, -1, float("nan"), float("inf"), "1", True])
+def test_impossible_reaches(reach):
+    with pytest.raises(ValueError, match=rf"`reach` must be None or .* reach={reach!r}"):
+        plan_channel((9, 9), sigmas=(1.0,), smoothing=Smoothing(), ring=1, reach=reach)
 
 
 @pytest.mark.parametrize("density", [0, -1, float("nan"), float("inf"), "1"])

@@ -176,7 +176,7 @@ def test_broken_json_names_the_file(folder, name, text):
 @pytest.mark.parametrize(
     "name, changes, message",
     [
-        ("config.json", dict(format_version=2), "a newer gdn_keras may read this config"),
+        ("config.json", dict(format_version=3), "a newer gdn_keras may read this config"),
         ("metrics.json", dict(format_version=2), "a newer gdn_keras may read these metrics"),
         ("metrics.json", dict(format_version=...), "Received: format_version=None"),
         ("config.json", dict(widths="wide"), "`widths` must be positive integers"),

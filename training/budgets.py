@@ -13,10 +13,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
 from training.recipes import ALL, Recipe
 
 DENSITY = 1 / math.sqrt(2)
+REACH = 1.25
 STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
@@ -154,7 +155,7 @@ def plan_run(
             settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 3},)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
-        config = recipe.config.replace(sampling_density=None)
+        config = recipe.config.replace(**EVERY_PIXEL)
         changes = {"epochs": exact_phase, "learning_rate": EXACT_LEARNING_RATE}
         stages += (dataclasses.replace(stages[-1], name=EXACT, config=config, **changes),)
     return Plan(recipe, budget, relative, stages)
@@ -169,7 +170,7 @@ def _cpu_stage(
     **changes: Any,
 ) -> Stage:
     """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones."""
-    config = recipe.config.replace(sampling_density=DENSITY)
+    config = recipe.config.replace(sampling_density=DENSITY, reach=REACH)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
     elif coarsest:

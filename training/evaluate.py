@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
 from gdn_keras.evaluation import size_keys, test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
@@ -79,7 +80,7 @@ def evaluate(
 
 
 def _network(model: GaussDerNet, way: str) -> keras.Model:
-    model = adapt(model, sampling_density=None) if way == "exact" else model
+    model = adapt(model, **EVERY_PIXEL) if way == "exact" else model
     return fold(model).scale_logits_model()
 
 

@@ -153,7 +153,7 @@ def card(
     recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
 ) -> str:
     """The folder's README.md."""
-    channels, coarse = len(config.channel_sigmas), _has_coarse_grids(config)
+    channels = len(config.channel_sigmas)
     pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
     lines = [
         f"# {recipe.name}",
@@ -170,7 +170,7 @@ def card(
         "",
         "## Accuracy",
         f"Measured on all {metrics.num_test_images:,} test images per size, "
-        + (f"at sampling density {metrics.sampling_density:.3g}." if coarse else "on every pixel.")
+        + f"{_computed(config)}."
         + (
             f" Sizes are those of the objects in pixels; {len(shown_sizes(metrics.accuracy))} of "
             f"{len(metrics.accuracy)} are shown, metrics.json and the mean have all."
@@ -281,6 +281,20 @@ def _has_coarse_grids(config: GaussDerNetConfig) -> bool:
     )
 
 
+def _is_cut(config: GaussDerNetConfig) -> bool:
+    """Whether `reach` ends some layer earlier than the exact window."""
+    return channel_plans(config) != channel_plans(config.replace(reach=None))
+
+
+def _computed(config: GaussDerNetConfig) -> str:
+    words = []
+    if _has_coarse_grids(config):
+        words.append(f"at sampling density {config.sampling_density:.3g}")
+    if _is_cut(config):
+        words.append(f"at reach {config.reach:g}")
+    return " and ".join(words) or "on every pixel"
+
+
 def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     # a relative of another seed is not what the seed of this network suggests
     seeds = (None, facts["seed"])
@@ -308,6 +322,7 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     ]
     configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
     less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
+    less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
     less += ["for fewer images"] * _fewer_images(recipe, facts)
     if not full and less:
         lines.append(

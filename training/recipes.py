@@ -244,7 +244,7 @@ def _mirrored_recipes():
             padded,
             name=f"{padded.name}_mirror",
             group="cifar_mirror",
-            config=padded.config.replace(padding="mirror"),
+            config=padded.config.replace(padding="mirror", reach=1.0),
             paper_section=None,
         )
 

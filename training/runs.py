@@ -17,7 +17,8 @@ from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, rel
 from training.recipes import ALL, Recipe, get
 from training.state import RECORD, WEIGHTS
 
-SAMPLING = ("channel_sigmas", "sampling_density")  # of a network's config, what a trial may change
+# of a network's config, what a trial may change
+SAMPLING = ("channel_sigmas", "sampling_density", "reach")
 
 
 def chosen_recipe(name: str, arguments) -> Recipe:

@@ -17,6 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from training import state as state_file
@@ -152,7 +153,8 @@ def fresh_info(run: Run) -> dict[str, Any]:
 def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool]) -> bool:
     """Weights, then the record whose presence says that the run is done; False if stopped."""
     plan = run.plan
-    final = plan.recipe.config.replace(sampling_density=model.config.sampling_density)
+    computed = {name: getattr(model.config, name) for name in EVERY_PIXEL}
+    final = plan.recipe.config.replace(**computed)
     if plan.stages:
         data = load_data(plan.stages[-1], data_dir=run.data_dir)
         final = final.replace(class_names=data.class_names)

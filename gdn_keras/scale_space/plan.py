@@ -7,10 +7,13 @@ two numbers of a `Grid` say everything:
     72 pixels            Grid(72, 1)     positions -35.5 … 35.5, the centre half way between two
     every second, coarse Grid(37, 2)     positions -36, -34 … 36, the centre is a sample
 
-Three reductions (each can be told from the plan alone):
+Four reductions (each can be read off the plan alone):
 
-* Window: with centre selection, a layer is computed only where it can reach the centre. Exact but
-  for mirror padding, see below.
+* Window: with centre selection, a layer is computed only where it can reach the centre. Exact.
+* Reach: the radii of all later layers add up to far more than what these layers see together, one
+  Gaussian of variance sum sigma**2. With a `reach`, a layer is computed as far as that many times
+  the radius of this one Gaussian; beyond, what is computed is padded like an image. Approximate;
+  `reach=None` adds up the radii.
 * Coarse grids: a layer at scale sigma is kept at the spacing s, the largest power of two with
   sigma / s >= density. Coarse grids always contain the centre. Approximate; `density=None` keeps
   every pixel.
@@ -18,11 +21,9 @@ Three reductions (each can be told from the plan alone):
   smoothing is A_rows x A_columns^T, whatever the padding. On large images, where A is a narrow
   band, the kernel is slid along the samples instead: see `Correlation`.
 
-Padding "mirror" is of another kind than the rest: not every layer pads its input, but the image
-goes on as its own mirror image, and layers are computed outside it, too. The border of the image is
-then nothing special for any layer but the first. How far, inside the image as outside: as a kernel,
-until no more than the truncation is left of the one Gaussian that all layers still to come are
-together. Approximate; what is read beyond is the mirror image of what is computed.
+Padding "mirror" differs from the others: layers do not pad their inputs; the image is extended by
+mirroring, and layers are computed outside it, too, as far as their windows go. The border of the
+image is then nothing special for any layer but the first.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ def plan_channel(
     ring: int,
     selection: str = "centre",
     density: float | None = None,
+    reach: float | None = None,
     radius_sigmas: tuple[float, ...] | None = None,
     window: bool = True,
 ) -> ChannelPlan:
@@ -138,6 +140,8 @@ def plan_channel(
             are derivatives themselves).
         selection: "centre" or "max"; what is read of the last layer.
         density: samples per sigma on the coarse grids; None keeps every pixel.
+        reach: how far layers are computed, as a factor on the radius of all later layers together;
+            None as far as their radii add up.
         radius_sigmas: the largest sigmas the plan must serve, if they can grow (learned scales).
         window: False computes every layer on all its samples.
     """
@@ -151,6 +155,8 @@ def plan_channel(
             raise ValueError(
                 f"`sigmas` must not decrease if there is a `density`. Received: sigmas={sigmas}."
             )
+    if reach is not None:
+        check_number("reach", reach, low=0.5, expected="None or a number of at least 0.5")
     spacings = [_spacing(sigma, density) for sigma in sigmas]
     spacings = [max(spacings[: k + 1]) for k in range(len(spacings))]
     if selection == "centre" and len(spacings) > 1:
@@ -163,6 +169,7 @@ def plan_channel(
             smoothing=smoothing,
             ring=ring,
             everywhere=not window or selection == "max",
+            reach=reach,
         )
         for size in image_size
     ]
@@ -187,24 +194,28 @@ def _domain(size: int, spacing: int) -> Grid:
     return Grid(2 * round((size - 1) / 2 / spacing) + 1, spacing)
 
 
-def _plan_axis(size, *, sigmas, spacings, smoothing, ring, everywhere) -> list[Axis]:
+def _plan_axis(size, *, sigmas, spacings, smoothing, ring, everywhere, reach) -> list[Axis]:
     domains = [_domain(size, spacing) for spacing in (1, *spacings)]
     last = domains[-1]
     output = last if everywhere else Grid(2 - last.count % 2, last.spacing)
-    read = output.half_width
+    selected = output.half_width
     axes = []
     for k in reversed(range(len(sigmas))):
         domain = domains[k]
         offset = _offset(domain, output)
         radius = kernel_radius(sigmas[k] / domain.spacing, smoothing, offset) - offset
-        reach = output.half_width + ring * output.spacing + radius * domain.spacing
-        if smoothing.padding == "mirror" and k > 0:
-            if k + 1 < len(sigmas):
-                together = kernel_radius(math.hypot(*sigmas[k:]) / domain.spacing, smoothing)
-                reach = min(reach, read + (together + ring) * domain.spacing)
-            window = domain = _middle(domain, reach)
+        needed = output.half_width + ring * output.spacing + radius * domain.spacing
+        limit = math.inf
+        if reach is not None and 0 < k < len(sigmas) - 1:
+            together = kernel_radius(math.hypot(*sigmas[k:]) / domain.spacing, smoothing)
+            limit = selected + (reach * together + ring) * domain.spacing
+        extended = smoothing.padding == "mirror" and k > 0
+        if extended:
+            window = _middle(domain, min(needed, limit))
         else:
-            window = domain if everywhere else _window(domain, reach)
+            window = domain if everywhere else _window(domain, min(needed, limit))
+        if extended or limit < needed:  # nothing is computed beyond: padding begins here
+            domain = window
         axes.append(Axis(domain, window, output, ring))
         output = window
     return axes[::-1]
