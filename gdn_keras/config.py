@@ -12,7 +12,8 @@ from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
 from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS, scale_levels
 from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
 
-FORMAT_VERSION = 2  # 1 had no `reach`: with mirror padding it was always 1
+# 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
+FORMAT_VERSION = 2
 # as the paper computes: changes to a config that cost no weights
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
@@ -101,8 +102,11 @@ class GaussDerNetConfig:
                 f"`format_version` must be at most {FORMAT_VERSION}; a newer gdn_keras may read "
                 f"this config. Received: format_version={version!r}."
             )
-        if version == 1 and data.get("padding") == "mirror":
-            data["reach"] = 1.0
+        if version == 1:
+            if data.get("padding") == "mirror":
+                data["reach"] = 1.0
+            if data.get("learned_sigmas"):
+                data["sampling_density"] = None
         refuse_unknown(cls, data, what="config")
         refuse_missing(cls, data, what="config")
         return cls(**data)

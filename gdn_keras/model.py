@@ -19,6 +19,10 @@ from gdn_keras.layers import (
 from gdn_keras.layers.jet import ring_of
 from gdn_keras.scale_space import ChannelPlan, Smoothing, jet_terms, plan_channel
 
+# A learned sigma may become this small on a coarse grid: the grids of the networks with fixed
+# sigmas have 0.7 samples per sigma or more.
+SAMPLES_PER_SIGMA = 0.5
+
 
 def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
     """A Keras model for `config`, with fresh weights: raw pixels 0…255 in, logits out.
@@ -62,7 +66,7 @@ class GaussDerNet(keras.Model):
         # === Functional model ===
         image = keras.Input((*config.input_size, config.input_channels), name="image")
         pixels = keras.layers.Rescaling(1 / 255, name="pixels", dtype=policy)(image)
-        plans = channel_plans(config)
+        plans, ranges = channel_plans(config), sigma_ranges(config)
         maps = [pixels] * len(plans)
         layer_maps = []
         for k, width in enumerate(config.layer_widths, start=1):
@@ -79,7 +83,7 @@ class GaussDerNet(keras.Model):
                 compensate=config.compensate_integration,
                 use_bias=not normalised,  # batch norm has a bias of its own
                 learned_ratio=config.sigma_ratio ** (k - 1) if config.learned_sigmas else None,
-                ratio_range=config.sigma_range,
+                ratio_range=ranges[k - 1],
                 plans=[plan.layers[k - 1] for plan in plans],
                 dtype=policy,
                 name=f"jet_{k}",
@@ -158,15 +162,11 @@ class GaussDerNet(keras.Model):
 
 def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[ChannelPlan, ...]:
     """The sampling plan of every scale channel; `window=False` is every sample of every layer."""
-    low, high = config.sigma_range
     plans = []
     for first in config.channel_sigmas:
         sigmas = largest = config.layer_sigmas(first)
-        density = config.sampling_density
-        if config.learned_sigmas:  # the grid must serve every scale that can be learned
-            largest = (first * high,) * config.num_layers
-            if density is not None:
-                density = density * max(sigmas) / (first * low)
+        if config.learned_sigmas:  # kernels must fit into their windows however far sigmas grow
+            largest = (first * config.sigma_range[1],) * config.num_layers
         plans.append(
             plan_channel(
                 config.input_size,
@@ -179,13 +179,30 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
                 ),
                 ring=ring_of(config.method, config.jet_order),
                 selection=config.spatial_selection,
-                density=density,
+                density=config.sampling_density,
                 reach=config.reach,
                 radius_sigmas=largest,
                 window=window,
             )
         )
     return tuple(plans)
+
+
+def sigma_ranges(config: GaussDerNetConfig) -> tuple[tuple[float, float], ...]:
+    """Where the learned sigma of every layer stays, as a factor on the first sigma of its channel.
+
+    That is `config.sigma_range`, but on a coarse grid at least half a sample: grids are made for
+    the sigmas that a network starts with, and a finer kernel would miss what lies between samples.
+    """
+    low, high = config.sigma_range
+    lowest = [low] * config.num_layers
+    samples = min(SAMPLES_PER_SIGMA, config.sampling_density or SAMPLES_PER_SIGMA)
+    for first, plan in zip(config.channel_sigmas, channel_plans(config), strict=True):
+        for k, layer in enumerate(plan.layers):
+            spacing = layer.rows.output.spacing
+            if spacing > 1:
+                lowest[k] = max(lowest[k], samples * spacing / first)
+    return tuple((value, high) for value in lowest)
 
 
 def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:

@@ -132,11 +132,18 @@ def test_missing_fields_are_named():
         GaussDerNetConfig.from_dict(data)
 
 
-def test_files_without_reach_are_read_as_they_were_meant():
-    """Before there was a `reach`, windows were exact, and with mirror padding cut at 1."""
-    for padding, reach in (("zero", None), ("mirror", 1.0)):
-        data = {**REQUIRED, "padding": padding, "format_version": 1}
-        assert GaussDerNetConfig.from_dict(data) == make(padding=padding, reach=reach)
+@pytest.mark.parametrize(
+    "old, changes",
+    [
+        ({"padding": "zero"}, {}),
+        ({"padding": "mirror"}, {"reach": 1.0}),
+        ({"learned_sigmas": True, "sampling_density": 0.7}, {"sampling_density": None}),
+        ({"learned_sigmas": False, "sampling_density": 0.7}, {}),
+    ],
+)
+def test_files_of_version_1_are_read_as_they_were_computed(old, changes):
+    data = {**REQUIRED, **old, "format_version": 1}
+    assert GaussDerNetConfig.from_dict(data) == make(**old | changes)
 
 
 def test_other_versions_and_other_files_are_refused():

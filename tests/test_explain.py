@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from explain_tools import make_small_model, small_config
+from helpers import ROUNDING, THREE_LAYERS, assert_rounded
 
 from gdn_keras import GaussDerNetConfig, adapt, build_model
 from gdn_keras.explain import (
@@ -81,14 +82,14 @@ def test_maps_have_every_pixel_whatever_the_selection_and_density(small_model):
     images = RNG.uniform(0, 255, (2, 40, 40, 1))
     maps = activation_maps(coarse, images)
     assert maps.shape == (2, 3, 40, 40, 3) and maps.dtype == np.float32
-    np.testing.assert_allclose(maps, activation_maps(small_model, images), atol=1e-6)
+    assert_rounded(maps, activation_maps(small_model, images))
 
 
 def test_centre_of_the_maps_is_what_the_network_pools(small_model):
     images = RNG.uniform(0, 255, (2, 40, 40, 1)).astype("float32")
     maps = activation_maps(small_model, images)
     pooled = maps[:, :, 19:21, 19:21].mean(axis=(2, 3)).mean(axis=1)
-    np.testing.assert_allclose(pooled, small_model.predict(images, verbose=0), rtol=1e-4, atol=1e-5)
+    assert_rounded(pooled, small_model.predict(images, verbose=0))
 
 
 def test_maps_of_one_scale_channel_have_the_same_axes(small_model):
@@ -102,9 +103,8 @@ def test_activation_maps_move_with_the_object(small_model):
     moved = np.roll(image, (5, -3), axis=(1, 2))
     maps, moved_maps = activation_maps(small_model, np.concatenate([image, moved]))
     far = slice(16, 48)  # the borders reach 15 pixels into the maps: 3 layers of radius 4 + 1
-    np.testing.assert_allclose(
-        np.roll(maps, (5, -3), axis=(1, 2))[:, far, far], moved_maps[:, far, far], atol=1e-5
-    )
+    expected = np.roll(maps, (5, -3), axis=(1, 2))[:, far, far]
+    assert_rounded(moved_maps[:, far, far], expected)
     assert np.ptp(maps[:, far, far], axis=(1, 2)).max() > 0.1  # there is something to move
 
 
@@ -147,7 +147,7 @@ def test_pooling_and_contributions_are_those_of_the_network(small_model, pooling
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     scale_logits = model.scale_logits_model().predict(images, verbose=0)
     logits = model.predict(images, verbose=0)
-    np.testing.assert_allclose(pool_over_scales(scale_logits, pooling=pooling), logits, rtol=1e-5)
+    assert_rounded(pool_over_scales(scale_logits, pooling=pooling), logits)
     expected = scale_shares(scale_logits, pooling=pooling, classes=logits.argmax(axis=1))
     np.testing.assert_allclose(shares, expected)
 
@@ -186,7 +186,7 @@ def test_the_strongest_response_is_the_largest_logit(detector):
     (found,) = localise(detector, image)
     logits = detector.predict(image[None].astype("float32"), verbose=0)[0]
     assert found.class_index == logits.argmax()
-    assert found.response == pytest.approx(logits.max(), rel=1e-5)
+    assert found.response == pytest.approx(logits.max(), rel=THREE_LAYERS * ROUNDING)
 
 
 def test_two_objects_are_found_with_their_class_place_and_size(detector):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from helpers import random_images, randomise, small_config
+from helpers import assert_rounded, random_images, randomise, small_config
 from zoo_tools import write_tiny
 
 from export import files, verify
@@ -53,7 +53,7 @@ def test_onnx_computes_what_keras_computes(changes, widths):
     images = random_images(model.config, batch=3)
     expected = keras_logits(model, images)
     assert np.ptp(expected, axis=0).max() > 1e-2  # images are told apart, so errors would show
-    np.testing.assert_allclose(run_onnx(to_onnx(model), images)[0], expected, atol=5e-5)
+    assert_rounded(run_onnx(to_onnx(model), images)[0], expected)
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
@@ -71,7 +71,7 @@ def test_the_form_for_int8_computes_the_same(padding, jet_order):
     proto = to_onnx(model, split=False)
     kinds = [node.op_type for node in proto.graph.node]
     assert ("Pad" in kinds) == (padding in ("reflect", "edge")) and "Add" not in kinds
-    np.testing.assert_allclose(run_onnx(proto, images)[0], keras_logits(model, images), atol=5e-5)
+    assert_rounded(run_onnx(proto, images)[0], keras_logits(model, images))
 
 
 @pytest.mark.parametrize("selection", ["centre", "max"])
@@ -84,9 +84,7 @@ def test_one_file_takes_every_size(selection, padding):
     for size in ((12, 13), (40, 37), (64, 80)):
         other = adapt(model, input_size=size)
         images = random_images(other.config)
-        np.testing.assert_allclose(
-            run_onnx(proto, images)[0], keras_logits(other, images), atol=5e-5
-        )
+        assert_rounded(run_onnx(proto, images)[0], keras_logits(other, images))
 
 
 def test_scales_and_signature():
@@ -99,7 +97,7 @@ def test_scales_and_signature():
     assert names == ["logits", "scale_logits", "selected_scale"]
     logits, scale_logits, selected = run_onnx(proto, images.astype("uint8"))
     expected = np.asarray(model.scale_logits_model()(np.floor(images)))
-    np.testing.assert_allclose(scale_logits, expected, atol=5e-5)
+    assert_rounded(scale_logits, expected)
     best = expected[np.arange(5), :, logits.argmax(axis=1)]
     np.testing.assert_array_equal(selected, best.argmax(axis=1))
 

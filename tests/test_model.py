@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 import reference
 import tensorflow as tf
-from helpers import evaluate, random_images, randomise, small_config, weights_by_layer
+from helpers import (
+    SIX_LAYERS,
+    assert_rounded,
+    evaluate,
+    random_images,
+    randomise,
+    small_config,
+    weights_by_layer,
+)
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
 from gdn_keras.layers import SpatialSelection
@@ -38,8 +46,8 @@ def test_network_is_the_reference(method, jet_order, padding):
     logits, _, expected = reference.network(images[0], weights_by_layer(model), model.config)
     for ours, theirs in zip(maps, expected, strict=True):
         assert theirs.std(axis=(0, 1)).max() > 0.1  # there is something to compare
-        np.testing.assert_allclose(ours[0], theirs, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(evaluate(model, images)[0], logits, rtol=0, atol=1e-4)
+        assert_rounded(ours[0], theirs)
+    assert_rounded(evaluate(model, images)[0], logits)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +74,8 @@ def test_options_are_those_of_the_reference(changes):
     logits, scale_logits = evaluate(model, images), evaluate(model.scale_logits_model(), images)
     for index, image in enumerate(images):
         expected = reference.network(image, weights_by_layer(model), model.config)
-        np.testing.assert_allclose(logits[index], expected[0], rtol=0, atol=1e-4)
-        np.testing.assert_allclose(scale_logits[index], expected[1], rtol=0, atol=1e-4)
+        assert_rounded(logits[index], expected[0])
+        assert_rounded(scale_logits[index], expected[1])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_window_is_exact_for_every_network_of_table_1(name):
     expected = keras.ops.convert_to_numpy(SpatialSelection("centre")(dense))
     window = evaluate(model.scale_logits_model(), images)
     assert expected.std() > 0.1
-    np.testing.assert_allclose(window, expected, rtol=1e-5, atol=1e-5)
+    assert_rounded(window, expected, roundings=SIX_LAYERS)
 
 
 @pytest.mark.parametrize("name", ["fashion_avg_2jet", "fashion_avg_3jet", "cifar_avg_2jet"])
@@ -224,7 +232,7 @@ def test_learned_network_starts_as_the_geometric_one():
     ):
         ours.assign(theirs)
     images = random_images(plain.config)
-    np.testing.assert_allclose(evaluate(learned, images), evaluate(plain, images), atol=1e-4)
+    assert_rounded(evaluate(learned, images), evaluate(plain, images))
 
 
 # --- through Keras' doors ---
@@ -331,15 +339,15 @@ def test_eager_graph_symbolic_and_predict_agree(jet_order):
     graph = tf.function(model)(tf.constant(images))
     symbolic = model(keras.Input(images.shape[1:]))
     assert symbolic.shape == (None, 3) and symbolic.dtype == "float32"
-    np.testing.assert_allclose(graph, eager, atol=1e-5)
-    np.testing.assert_allclose(model.predict(images, batch_size=2, verbose=0), eager, atol=1e-5)
+    assert_rounded(graph, eager)
+    assert_rounded(model.predict(images, batch_size=2, verbose=0), eager)
 
 
 def test_xla_agrees():
     model = make(learned_sigmas=True, channel_sigmas=(0.7,), widths=(4,))
     images = random_images(model.config)
     compiled = tf.function(model, jit_compile=True)(tf.constant(images))
-    np.testing.assert_allclose(compiled, evaluate(model, images), atol=1e-5)
+    assert_rounded(compiled, evaluate(model, images))
 
 
 @pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
@@ -350,7 +358,7 @@ def test_batches_of_one_and_of_none(selection, pooling):
     together = evaluate(model, images)
     for index in range(3):
         alone = evaluate(model, images[index : index + 1])
-        np.testing.assert_allclose(alone[0], together[index], atol=1e-5)
+        assert_rounded(alone[0], together[index])
     assert evaluate(model, images[:0]).shape == (0, 3)
     assert evaluate(model.scale_logits_model(), images[:0]).shape == (0, 2, 3)
 
