@@ -303,6 +303,17 @@ def layer_sigmas(model: GaussDerNet) -> np.ndarray:
     return np.outer(config.channel_sigmas, ratios)
 
 
+def clamped_sigmas(model: GaussDerNet) -> tuple[int, ...]:
+    """The layers (1 …) whose learned sigma is at an end of its range."""
+    ranges, ratios = sigma_ranges(model.config), layer_sigmas(model)[0]
+    ratios = ratios / model.config.channel_sigmas[0]
+    return tuple(
+        k
+        for k, (ratio, bounds) in enumerate(zip(ratios, ranges, strict=True), start=1)
+        if np.isclose(ratio, bounds, rtol=1e-5, atol=0).any()
+    )
+
+
 def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> int:
     """Trainable parameters; `as_paper` counts one constant per pair of channels and no batch norm.
 

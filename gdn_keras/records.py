@@ -57,6 +57,7 @@ class Metrics:
     scale_histograms: dict[str, Any] | None = None  # size -> share of every scale channel
     confusion: tuple[tuple[int, ...], ...] | None = None  # true class, predicted class; at S = 1
     calibration_error: float | None = None  # expected calibration error at S = 1
+    clamped_sigmas: tuple[int, ...] | None = None  # layers whose learned sigma ended at a bound
     paper_accuracy: float | None = None  # a fraction, where the paper prints one
     paper_where: str | None = None  # the table it stands in
     versions: dict[str, str]

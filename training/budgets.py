@@ -283,7 +283,7 @@ _TINY = (
     {"name": "together", "epochs": 2, "limit": 640},
 )
 _SMALL = ({"name": "single", "epochs": 12},)
-_LEARNED = ({"name": "single", "epochs": 4},)  # on every pixel: no grid serves all sigmas
+_LEARNED = ({"name": "single", "epochs": 8},)
 _FASHION = (
     {"name": "single", "epochs": 12},
     {"name": "together", "epochs": 1, "learning_rate": 0.003},

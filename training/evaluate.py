@@ -22,6 +22,7 @@ from training.recipes import Recipe
 from training.state import write_text
 
 EVALUATION = "evaluation.json"
+BATCH = 100
 # as trained; on every pixel; all sigmas times the size factor (one scale channel, appendix A.1)
 WAYS = ("trained", "exact", "matched")
 
@@ -176,11 +177,11 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: in
     return round(float(sum(gaps)), 6)
 
 
-def _predict(network: keras.Model, images: np.ndarray, label: str, batch: int = 100) -> Iterator:
+def _predict(network: keras.Model, images: np.ndarray, label: str) -> Iterator:
     from tqdm import tqdm
 
     with tqdm(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
-        for first in range(0, len(images), batch):
-            part = images[first : first + batch].astype("float32")
+        for first in range(0, len(images), BATCH):
+            part = images[first : first + BATCH].astype("float32")
             yield np.asarray(network.predict_on_batch(part))
             bar.update(len(part))

@@ -16,7 +16,13 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import Arrays, load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
-from gdn_keras.model import GaussDerNet, channel_plans, count_parameters
+from gdn_keras.model import (
+    GaussDerNet,
+    channel_plans,
+    clamped_sigmas,
+    count_parameters,
+    sigma_ranges,
+)
 from gdn_keras.records import LICENCE, shown_sizes
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.budgets import MORE
@@ -79,6 +85,7 @@ def publish(
         "images_seen": record["images"],
         "statistics_images": record.get("statistics_images", 0),
         "seconds": round(record["seconds"], 1),
+        "cpu": record.get("cpu"),  # None if it was trained before this was recorded
         "versions": record["versions"],
         "paper_section": recipe.paper_section,
         "paper_epochs": recipe.epochs,
@@ -125,6 +132,7 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
         else None,
         confusion=tuple(tuple(row) for row in reference.confusion),
         calibration_error=reference.calibration_error,
+        clamped_sigmas=clamped_sigmas(model) if model.config.learned_sigmas else None,
         paper_accuracy=printed and printed.mean / 100,
         paper_where=printed and printed.where,
         versions=versions(),
@@ -180,6 +188,7 @@ def card(
         "",
         *_table(metrics),
         "",
+        *_clamped(config, metrics),
         *_published_by_others(recipe),
     ]
     if len(metrics.accuracy) > 1:
@@ -259,6 +268,17 @@ def _beside_the_paper(recipe: Recipe, metrics: zoo.Metrics) -> list[str]:
     return [f"{shown} and says of it, in our words:", *lines]
 
 
+def _clamped(config: GaussDerNetConfig, metrics: zoo.Metrics) -> list[str]:
+    """Which learned sigmas might have gone further."""
+    ranges = sigma_ranges(config)
+    lines = [
+        f"The learned sigma of layer {k} ended at a bound of its range, {ranges[k - 1][0]:g} to "
+        f"{ranges[k - 1][1]:g}: without it, it might have gone further."
+        for k in metrics.clamped_sigmas or ()
+    ]
+    return [*lines, ""] if lines else []
+
+
 def _published_by_others(recipe: Recipe) -> list[str]:
     if recipe.dataset not in DATASETS:
         return []
@@ -315,8 +335,8 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     full = facts["budget"] == "paper"
     further = trained_further(facts)
     lines = [
-        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on the "
-        f"machine{'s' * further} it was trained on{', the full schedule of the paper' * full}"
+        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on "
+        f"{_machine(facts)}{', the full schedule of the paper' * full}"
         f"{' and more' * (full and further)}. "
         f"Seed {facts['seed']}."
     ]
@@ -337,6 +357,12 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
             "how long it was trained is not independent of them."
         )
     return lines
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    if facts.get("cpu") is None or trained_further(facts):  # perhaps on several
+        return "the machine it was trained on"
+    return facts["cpu"]
 
 
 def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gdn_keras import zoo
+from gdn_keras.cpu import has_bfloat16
 from gdn_keras.folder import WEIGHTS_FILE
 from training import CHECKOUT, state
 from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
@@ -170,6 +171,7 @@ def _published_run(name: str, arguments) -> dict[str, Any]:
     """What a zoo folder says about the run that made it, in the words of a run."""
     facts = _published_recipe(name, arguments)
     same = ("budget", "seed", "stages", "seconds", "statistics_images", "versions")
+    same += ("cpu",) * ("cpu" in facts)
     return {
         "recipe": name,
         "warm_start": (facts["lineage"] or [None])[0],
@@ -328,12 +330,7 @@ def precision(arguments) -> str:
     """`--precision`, or what suits the machine."""
     if arguments.precision != "auto":
         return arguments.precision
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        flags = ""
-    fast = "avx512_bf16" in flags or "amx_bf16" in flags
-    return "mixed_bfloat16" if arguments.budget == "cpu" and fast else "float32"
+    return "mixed_bfloat16" if arguments.budget == "cpu" and has_bfloat16() else "float32"
 
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:

@@ -1,0 +1,119 @@
+"""What a network costs before it is trained: multiply-adds, images, and hours on this machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.cpu import cpu_name
+from gdn_keras.model import count_multiply_adds, fold
+from training.budgets import DENSITY, REACH, Plan, plan_run
+from training.evaluate import BATCH, test_sizes
+from training.recipes import Recipe, get
+from training.stages import build_stage_model, compile_model
+from training.state import write_text
+
+RATES = "rates.json"  # in the folder of the runs
+# Narrow networks keep a processor less busy than wide ones, so each family has its own rate.
+_CALIBRATED_WITH = ("fashion_avg_2jet", "cifar_avg_2jet")
+_SECONDS = 4.0  # of steps that are timed, each for training and for inference
+# images to train on (STIR: of one range of sizes) and to test on (of one size)
+_IMAGES = {
+    "fashion_mnist": (60_000, 10_000),
+    "rescaled_fashion_mnist": (60_000, 10_000),
+    "rescaled_fashion_mnist_translated": (60_000, 10_000),
+    "cifar10": (50_000, 10_000),
+    "rescaled_cifar10": (50_000, 10_000),
+    "stir_emoji": (576, 36),
+    "stir_gtsrb": (3_072, 192),
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What this machine sustains in one family of networks; a multiply-add is two operations."""
+
+    training: float  # GFLOP/s
+    inference: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one recipe with one budget."""
+
+    gflop: float  # of the finished network, per image
+    images: int  # in training, over all stages
+    training: float  # GFLOP of all steps; backwards costs twice as much as forwards
+    evaluation: float  # GFLOP of the whole test set at every size
+
+    def hours(self, rate: Rate) -> float:
+        return (self.training / rate.training + self.evaluation / rate.inference) / 3600
+
+
+def cost_of(plan: Plan) -> Cost | None:
+    """None for data sets whose number of images is not known here."""
+    recipe = plan.recipe
+    if recipe.dataset not in _IMAGES:
+        return None
+    train, test = _IMAGES[recipe.dataset]
+    images, training = 0, 0.0
+    for stage in plan.stages:
+        seen = stage.steps(min(train, stage.limit or train)) * stage.batch_size
+        images += seen
+        training += 3 * seen * _gflop(stage.config)
+    config = recipe.config.replace(sampling_density=DENSITY, reach=REACH)
+    final = _gflop(plan.stages[-1].config if plan.stages else config)
+    return Cost(final, images, training, final * test * len(test_sizes(recipe)))
+
+
+def rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
+    """That of the wide or of the narrow family."""
+    narrow, wide = _CALIBRATED_WITH
+    return rates[wide if recipe.config.widths == get(wide).config.widths else narrow]
+
+
+def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
+    """What this machine sustains, by name of the network; measured once, kept in the runs folder."""
+    file, key = runs / RATES, f"{cpu_name()}, {dtype}"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    if key not in known:
+        print(f"Measuring the speed of this machine, kept in {file} …", flush=True)
+        known[key] = {name: asdict(_measure(name, dtype)) for name in _CALIBRATED_WITH}
+        runs.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps(known, indent=2) + "\n")
+    return {name: Rate(**rate) for name, rate in known[key].items()}
+
+
+def _measure(name: str, dtype: str) -> Rate:
+    stage = plan_run(get(name), budget="cpu", finished=set(), dtype=dtype).stages[-1]
+    model = build_stage_model(stage, seed=0)
+    compile_model(model, stage, 1000)
+    shape = (BATCH, *stage.config.input_size, stage.config.input_channels)
+    images = np.random.default_rng(0).uniform(0, 255, shape).astype("float32")
+    part, labels = images[: stage.batch_size], np.zeros(stage.batch_size, int)
+    network, gflop = fold(model), _gflop(stage.config)
+    return Rate(
+        training=3 * gflop * len(part) / _seconds(lambda: model.train_on_batch(part, labels)),
+        inference=gflop * len(images) / _seconds(lambda: network.predict_on_batch(images)),
+    )
+
+
+def _seconds(step: Callable[[], object]) -> float:
+    """Of one step, the median over some seconds."""
+    step()  # the first one compiles
+    times, end = [], time.perf_counter() + _SECONDS
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def _gflop(config: GaussDerNetConfig) -> float:
+    return 2e-9 * count_multiply_adds(config)
