@@ -17,6 +17,7 @@ CASES = {
     "three_jet": {"jet_order": 3, "spatial_selection": "max", "final_batch_norm": False},
     "derivative": {"method": "integrated_derivative", "zero_order": True, "scale_pooling": "max"},
     "learned": {"learned_sigmas": True, "padding": "edge"},
+    "coarse": {"sampling_density": 0.7, "reach": 1.0, "input_size": (13, 12)},
 }
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
 

@@ -44,6 +44,9 @@ def keras_logits(model, images):
         {"sampling_density": 0.7, "input_size": (40, 33)},
         {"sampling_density": 0.7, "input_size": (40, 33), "jet_order": 3, "padding": "reflect"},
         {"sampling_density": 0.7, "input_size": (40, 33), "padding": "mirror"},
+        *({"reach": 1.0, "input_size": (40, 33), "padding": mode} for mode in PADDINGS),
+        {"reach": 1.0, "sampling_density": 0.7, "input_size": (40, 33), "jet_order": 3},
+        {"learned_sigmas": True, "sampling_density": 0.7, "input_size": (40, 33)},
     ],
     ids=str,
 )
@@ -104,7 +107,10 @@ def test_scales_and_signature():
 
 def test_refusals():
     model = build_model(small_config(sampling_density=0.7))
-    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=0.7"):
+    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=0.7, reach=None"):
+        to_onnx(model, dynamic_size=True)
+    model = build_model(small_config(reach=1.0))
+    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=None, reach=1.0"):
         to_onnx(model, dynamic_size=True)
     model = build_model(small_config(padding="mirror"))
     with pytest.raises(ValueError, match="that pads every layer.*Received: padding='mirror'"):

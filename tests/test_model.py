@@ -16,8 +16,17 @@ from helpers import (
 )
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.layers import SpatialSelection
-from gdn_keras.model import channel_plans, copy_weights, count_multiply_adds, count_parameters
+from gdn_keras.model import (
+    channel_plans,
+    clamped_sigmas,
+    copy_weights,
+    count_multiply_adds,
+    count_parameters,
+    layer_sigmas,
+    sigma_ranges,
+)
 from gdn_keras.scale_space import METHODS
 from training import recipes
 
@@ -138,6 +147,36 @@ def test_adaptive_sampling_deviates_little_and_less_when_denser(name):
     assert deviations[0.35] > 0.01  # it is another computation
 
 
+@pytest.mark.parametrize("name", ["fashion_avg_2jet", "fashion_avg_3jet", "cifar_avg_2jet"])
+@pytest.mark.parametrize("density", [None, 2**-0.5])
+def test_reach_deviates_little_and_less_when_longer(name, density):
+    """Deviation of the logits from those of the exact window, relative to how they vary."""
+    config = recipes.get(name).config.replace(
+        widths=(8,) * 5, channel_sigmas=(0.5, 1.0, 2.0), sampling_density=density
+    )
+    model = randomise(build_model(config))
+    images = random_images(config, batch=3)
+    exact = evaluate(model, images)
+    variation = np.linalg.norm(exact - exact.mean(axis=-1, keepdims=True))
+    deviations, costs = [], []
+    for reach in (0.75, 1.0, 1.25, 1.5, 2.0):
+        shorter = adapt(model, reach=reach)
+        deviations.append(np.linalg.norm(evaluate(shorter, images) - exact) / variation)
+        costs.append(count_multiply_adds(shorter.config))
+    print(deviations, costs)
+    assert sorted(deviations, reverse=True) == deviations
+    assert sorted(costs) == costs and costs[1] < 0.8 * count_multiply_adds(config)
+    assert deviations[0] > 0.005  # it is another computation
+    assert deviations[1] < 0.2 and deviations[2] < 0.05 and deviations[4] < 0.002
+    whole = evaluate(adapt(model, reach=10.0), images)
+    np.testing.assert_array_equal(whole, exact)
+    anywhere = {"spatial_selection": "max", "channel_sigmas": (1.0,)}
+    np.testing.assert_array_equal(
+        evaluate(adapt(model, **anywhere, reach=1.0), images),
+        evaluate(adapt(model, **anywhere), images),
+    )
+
+
 @pytest.mark.parametrize("data, paper", [("fashion", 146_112), ("cifar", 430_464)])
 def test_parameter_counts_of_the_paper(data, paper):
     config = recipes.get(f"{data}_avg_2jet").config
@@ -224,8 +263,16 @@ def test_gradients_of_learned_scales_in_a_network(method):
         assert abs(difference) > 0.05
 
 
-def test_learned_network_starts_as_the_geometric_one():
-    changes = {"truncation": 1e-7, "jet_order": 3}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"jet_order": 3},
+        {"input_size": (33, 40), "sampling_density": 0.7},
+        {"input_size": (33, 40), "sampling_density": 0.7, "method": "sampled_derivative"},
+    ],
+)
+def test_learned_network_starts_as_the_geometric_one(changes):
+    changes = {"truncation": 1e-7, **changes}
     plain, learned = make(**changes), make(**changes, learned_sigmas=True, sigma_range=(0.9, 2.5))
     for ours, theirs in zip(
         [w for w in learned.weights if w.name != "sigma_ratio"], plain.weights, strict=True
@@ -233,6 +280,28 @@ def test_learned_network_starts_as_the_geometric_one():
         ours.assign(theirs)
     images = random_images(plain.config)
     assert_rounded(evaluate(learned, images), evaluate(plain, images))
+
+
+def test_learned_sigmas_stay_above_half_a_sample_of_their_grid():
+    config = recipes.get("fashion28_learned_sampled_bn_lr1e-2").config
+    every_pixel = sigma_ranges(config)
+    assert every_pixel == (config.sigma_range,) * 6
+    config = config.replace(sampling_density=2**-0.5)
+    low, high = config.sigma_range
+    spacings = [layer.rows.output.spacing for layer in channel_plans(config)[0].layers]
+    assert spacings == [1, 1, 2, 2, 2, 2]
+    assert sigma_ranges(config) == ((low, high),) * 2 + ((1.0, high),) * 4
+    assert count_multiply_adds(config) < 0.4 * count_multiply_adds(config.replace(**EVERY_PIXEL))
+    model = build_model(config)
+    assert clamped_sigmas(model) == ()
+    for k, value in ((1, 0.01), (3, 0.01), (5, 100.0), (6, 1.5)):
+        ratio = model.get_layer(f"jet_{k}").ratio
+        ratio.assign(ratio.constraint(keras.ops.convert_to_tensor(value)))
+    np.testing.assert_allclose(layer_sigmas(model)[0, [0, 2, 4, 5]], [low, 1.0, high, 1.5])
+    assert clamped_sigmas(model) == (1, 3, 5)
+    assert np.isfinite(evaluate(model, random_images(config))).all()
+    two = config.replace(channel_sigmas=(0.5, 1.0), sigma_range=(0.15, 9.0))
+    assert sigma_ranges(two)[2] == (1.0, high)  # channel 1/2 has every pixel there
 
 
 # --- through Keras' doors ---

@@ -32,7 +32,13 @@ SMOOTH = {"input_channels": 2, "sigma_ratio": 1.3, "truncation": 1e-4, "final_re
 @pytest.mark.parametrize("factor", [2.0, 2**0.5])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"jet_order": 3}, {"method": "integrated"}, {"method": "sampled_derivative"}],
+    [
+        {},
+        {"jet_order": 3},
+        {"method": "integrated"},
+        {"method": "sampled_derivative"},
+        {"reach": 1.0},
+    ],
 )
 def test_enlarging_the_image_and_the_scales_changes_less_and_less(changes, factor):
     """Channel S sigma on f(x / S) gives what channel sigma gives on f(x); exact for sigma -> inf.
@@ -73,9 +79,10 @@ def test_maps_are_enlarged_with_the_image(jet_order):
     assert np.abs(difference).max() < 0.02 * np.abs(small).max()
 
 
-def test_rescaling_the_image_shifts_the_scale_channels():
+@pytest.mark.parametrize("reach", [None, 1.0])
+def test_rescaling_the_image_shifts_the_scale_channels(reach):
     sigmas = tuple(2 * 2 ** (i / 2) for i in range(4))
-    model = make(**SMOOTH, input_size=(161, 161), channel_sigmas=sigmas)
+    model = make(**SMOOTH, input_size=(161, 161), channel_sigmas=sigmas, reach=reach)
     scale_logits = model.scale_logits_model()
     original, larger, double = (
         evaluate(scale_logits, blobs(161, 2 * scale))[0] for scale in (1, 2**0.5, 2)

@@ -79,7 +79,7 @@ def rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
 
 
 def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
-    """What this machine sustains, by name of the network; measured once, kept in the runs folder."""
+    """What this machine sustains, by name of the network; measured once and kept with the runs."""
     file, key = runs / RATES, f"{cpu_name()}, {dtype}"
     known = json.loads(file.read_text()) if file.exists() else {}
     if key not in known:
