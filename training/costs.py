@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.cpu import cpu_name
+from gdn_keras import cpu
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
 from training.evaluate import BATCH, test_sizes
@@ -80,7 +80,7 @@ def rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
 
 def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
     """What this machine sustains, by name of the network; measured once and kept with the runs."""
-    file, key = runs / RATES, f"{cpu_name()}, {dtype}"
+    file, key = runs / RATES, f"{cpu.text(cpu.describe())}, {dtype}"
     known = json.loads(file.read_text()) if file.exists() else {}
     if key not in known:
         print(f"Measuring the speed of this machine, kept in {file} …", flush=True)

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.cpu import cpu_name
+from gdn_keras import cpu
 from gdn_keras.datasets import Arrays
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from training import state as state_file
@@ -169,7 +169,7 @@ def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool
             return False
     weights = _weights_file(network)
     record = info | {
-        "cpu": cpu_name(),
+        "cpu": cpu.text(cpu.describe()),
         "statistics_images": measured,
         "config": final.to_dict(),
         "versions": versions(),
