@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gdn_keras import zoo
+from gdn_keras.cpu import has_bfloat16
 from gdn_keras.folder import WEIGHTS_FILE
 from training import CHECKOUT, state
 from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
@@ -327,12 +328,8 @@ def precision(arguments) -> str:
     """`--precision`, or what suits the machine."""
     if arguments.precision != "auto":
         return arguments.precision
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        flags = ""
-    fast = "avx512_bf16" in flags or "amx_bf16" in flags
-    return "mixed_bfloat16" if arguments.budget == "cpu" and fast else "float32"
+    fast = arguments.budget == "cpu" and has_bfloat16()
+    return "mixed_bfloat16" if fast else "float32"
 
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
