@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import THREADS
+from gdn_keras import cpu
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 PACKAGES = ("gdn-keras", "keras", "tensorflow", "torch", "numpy")
@@ -18,20 +19,17 @@ PACKAGES = ("gdn-keras", "keras", "tensorflow", "torch", "numpy")
 
 def machine() -> dict:
     """What a measured time depends on."""
+    found = cpu.describe()
     return {
-        "cpu": _cpu_field("model name") or platform.processor() or platform.machine(),
-        "cpu_family_model": [_cpu_field("cpu family"), _cpu_field("model")],
+        "cpu": found["name"],
+        "cpu_family_model": [cpu.field("cpu family"), cpu.field("model")],
+        "instructions": found["instructions"],
         "cores": os.cpu_count(),
         "threads": THREADS,
         "system": platform.system(),
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := _version(name))},
     }
-
-
-def has_bfloat16() -> bool:
-    """Whether the CPU multiplies bfloat16 numbers itself; if not, they are slower."""
-    return "avx512_bf16" in (_cpu_field("flags") or "").split()
 
 
 def record(benchmark: str, result: dict) -> None:
@@ -54,15 +52,6 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence]) -> None:
 
 def _cell(value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _cpu_field(name: str) -> str | None:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = (line.partition(":") for line in lines)
-    return next((value.strip() for key, _, value in fields if key.strip() == name), None)
 
 
 def _version(package: str) -> str | None:

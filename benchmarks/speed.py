@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 
-from benchmarks.report import has_bfloat16, print_table, record
+from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
+from gdn_keras.cpu import has_bfloat16
 
 DENSITY = 1 / math.sqrt(2)
 ROUNDS = 3  # of the plain network once and ours several times

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import has_bfloat16, print_table, record
+from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
+from gdn_keras.cpu import has_bfloat16
 
 TARGET = 0.9
 IMAGES = 3200

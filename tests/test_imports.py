@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LEVELS = {
     "gdn_keras.citation": 0,
+    "gdn_keras.cpu": 0,
     "gdn_keras.fields": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
