@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 LEVELS = {
     "gdn_keras.citation": 0,
     "gdn_keras.fields": 0,
+    "gdn_keras.progress": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,

@@ -176,9 +176,9 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: in
 
 
 def _predict(network: keras.Model, images: np.ndarray, label: str, batch: int = 100) -> Iterator:
-    from tqdm import tqdm
+    from gdn_keras.progress import show_progress
 
-    with tqdm(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
+    with show_progress(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
         for first in range(0, len(images), batch):
             part = images[first : first + batch].astype("float32")
             yield np.asarray(network.predict_on_batch(part))
