@@ -26,8 +26,12 @@ from export import DEFAULT_OPSET
 from export.errors import EXPECTED, missing_packages_named
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.hub import check_repo
 
 OUTPUT = Path("out") / "export"
+
+
+# Functions import what needs Keras after the arguments are checked: it takes seconds to load.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,41 +49,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _onnx(args) -> None:
     options = {"opset": args.opset, "with_scales": args.with_scales, "uint8": args.uint8}
+    if args.calibrate and not args.quantize:
+        raise ValueError("`--calibrate` needs `--quantize int8`.")
+    if args.quantize and args.dynamic_size:
+        raise ValueError("`--quantize` needs one size; it cannot go with `--dynamic-size`.")
     info = zoo.info(args.name)
-    if args.quantize is None:
+    from export.graph import check_opset
+
+    check_opset(args.opset)
+    model = _load(args)
+    if args.quantize:
+        from export.quantise import INT8_FILE, write_int8
+
+        target = _target(args, INT8_FILE)
+        write_int8(model, target, info=info, calibrate=args.calibrate, **options)
+    else:
         from export.files import write_onnx
 
-        if args.calibrate:
-            raise ValueError("`--calibrate` needs `--quantize int8`.")
         target = _target(args, "model.onnx")
-        write_onnx(_load(args), target, info=info, dynamic_size=args.dynamic_size, **options)
-        return
-    from export.quantise import INT8_FILE, write_int8
-
-    if args.dynamic_size:
-        raise ValueError("`--quantize` needs one size; it cannot go with `--dynamic-size`.")
-    target = _target(args, INT8_FILE)
-    write_int8(_load(args), target, info=info, calibrate=args.calibrate, **options)
+        write_onnx(model, target, info=info, dynamic_size=args.dynamic_size, **options)
 
 
 def _saved_model(args) -> None:
+    model = _load(args)
     from export.files import write_saved_model
 
-    write_saved_model(_load(args), _target(args, "saved_model"), info=zoo.info(args.name))
+    write_saved_model(model, _target(args, "saved_model"), info=zoo.info(args.name))
 
 
 def _litert(args) -> None:
+    model = _load(args)
     from export.files import write_litert
 
-    write_litert(_load(args), _target(args, "model.tflite"), info=zoo.info(args.name))
+    write_litert(model, _target(args, "model.tflite"), info=zoo.info(args.name))
 
 
 def _hub(args) -> None:
+    check_repo(args.repo)
+    folder = zoo.read_folder(zoo.download(args.name))
     from export import hub
 
     publish = hub.dry_run if args.dry_run else hub.publish
     publish(
-        zoo.read_folder(zoo.download(args.name)),
+        folder,
         _target(args, "hub"),
         repo=args.repo,
         private=args.private,
@@ -88,6 +100,8 @@ def _hub(args) -> None:
 
 
 def _all(args) -> int:
+    if args.owner is not None:
+        check_repo(f"{args.owner}/name")
     from export.everything import export_all
 
     return export_all(OUTPUT, owner=args.owner, private=args.private, force=args.force)

@@ -39,7 +39,6 @@ def export_all(
     if not folders:
         raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")
     if owner is not None:
-        hub.check_repo(f"{owner}/name")
         hub.need_token()
     table: dict[str, dict[str, str]] = {}
     failures = []

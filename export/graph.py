@@ -17,11 +17,7 @@ class Graph:
     """Nodes and constants in the order they were added; tensors are known by their names."""
 
     def __init__(self, opset: int):
-        if not LOWEST_OPSET <= opset <= highest_opset():
-            raise ValueError(
-                f"`opset` must be from {LOWEST_OPSET} to {highest_opset()}, the newest that the "
-                f"installed onnx and onnxruntime know. Received: opset={opset}."
-            )
+        check_opset(opset)
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
@@ -77,6 +73,14 @@ def _model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
         ir_version=helper.find_min_ir_version_for(opsets),
         producer_name="gdn_keras",
     )
+
+
+def check_opset(opset: int) -> None:
+    if not LOWEST_OPSET <= opset <= highest_opset():
+        raise ValueError(
+            f"`opset` must be from {LOWEST_OPSET} to {highest_opset()}, the newest that the "
+            f"installed onnx and onnxruntime know. Received: opset={opset}."
+        )
 
 
 @functools.cache

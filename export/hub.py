@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,20 +23,13 @@ from export.files import kept_if_good, write_onnx
 from export.quantise import INT8_FILE, REPORT_FILE, accepted_report
 from gdn_keras import registry, results, zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.hub import check_repo
 
 ONNX_FILE = "model.onnx"
 KERAS_METADATA = "metadata.json"
 # what an upload may leave out; if it does, an older file of that name goes
 OPTIONAL = (INT8_FILE, REPORT_FILE, CURVE)
 NOTHING = "Nothing was published."
-_REPO = re.compile(r"[\w.-]+/[\w.-]+")
-
-
-def check_repo(repo: str) -> str:
-    """`repo` itself if it is owner/name."""
-    if not _REPO.fullmatch(repo):
-        raise ValueError(f"`repo` must be OWNER/NAME. Received: repo={repo!r}.")
-    return repo
 
 
 def build(folder: zoo.Folder, path: Path, *, repo: str, exports: Path) -> Path:

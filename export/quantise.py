@@ -242,11 +242,11 @@ class Evaluation:
         return dict(done)
 
     def _measure(self, which: str, run: Callable, size: str, test: Arrays) -> float:
-        from tqdm import tqdm
+        from gdn_keras.progress import show_progress
 
         right = 0
         batches = range(0, len(test), BATCH)
-        for first in tqdm(batches, desc=f"{which}, size {size}", leave=False, disable=None):
+        for first in show_progress(batches, desc=f"{which}, size {size}", leave=False):
             images = test.images[first : first + BATCH]
             predicted = run(images)["logits"].argmax(axis=1)
             right += int((predicted == test.labels[first : first + BATCH]).sum())

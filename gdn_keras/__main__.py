@@ -128,9 +128,10 @@ def _download(args) -> int:
 
 
 def _evaluate(args) -> int:
-    from gdn_keras.evaluation import evaluate
+    from gdn_keras.evaluation import evaluate, size_keys
 
     known = zoo.info(args.name, offline=args.offline or None)
+    size_keys(known.dataset, args.size)  # a wrong size is reported before the network is loaded
     density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
     measured = evaluate(

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_arrays, load_stir
 from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor
 from gdn_keras.datasets.stir import SIZES, check_sizes
-from gdn_keras.model import GaussDerNet
+
+if TYPE_CHECKING:
+    from gdn_keras.model import GaussDerNet
 
 
-def size_keys(dataset: str) -> list[str]:
-    """The sizes at which a network for `dataset` is measured, as `Metrics.accuracy` has them."""
+def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
+    """The sizes at which a network for `dataset` is measured, as `Metrics.accuracy` has them.
+
+    Default: all; otherwise size factors or object sizes.
+    """
+    if sizes is not None:
+        return [_key(dataset, size) for size in sizes]
     if dataset.startswith("stir_"):
         return [str(size) for size in SIZES]
     return [f"{factor:.3f}" for factor in (SIZE_FACTORS if dataset in RESCALINGS else (1.0,))]
@@ -37,13 +45,13 @@ def evaluate(
         data_dir: see `gdn_keras.datasets.load_arrays`.
         limit: only so many images of each size.
     """
-    from tqdm import tqdm
+    from gdn_keras.progress import show_progress
 
-    keys = size_keys(dataset) if sizes is None else [_key(dataset, size) for size in sizes]
+    keys = size_keys(dataset, sizes)
     accuracy = {}
-    # one model for all sizes, and a progress bar over them on stderr
+    # one model for all sizes, and progress over them on stderr
     sets = test_sets(dataset, keys, data_dir=data_dir, limit=limit)
-    for key, arrays in tqdm(sets, total=len(keys)):
+    for key, arrays in show_progress(sets, total=len(keys), unit="size"):
         logits = model.predict(arrays.images, batch_size=batch_size, verbose=0)
         accuracy[key] = float(np.mean(logits.argmax(axis=1) == arrays.labels))
     return accuracy

@@ -12,14 +12,14 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import keras
+from typing import TYPE_CHECKING, Any
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.model import GaussDerNet, build_model, count_multiply_adds, count_parameters
 from gdn_keras.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.weights import assign_weights, file_sha256, read_weights
+
+if TYPE_CHECKING:
+    import keras
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -32,6 +32,7 @@ DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all b
 # networks that lent their weights (an empty list for a fresh start); for STIR also `train_sizes`,
 # the name of a range of object sizes. The rest is the trainer's.
 RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+REGISTERED_NAME = "gdn_keras>GaussDerNet"  # under which Keras knows the class of the networks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,10 @@ def write_folder(
         card: the text of the folder's README.md.
         figures: pictures that the card shows, by file name (.png or .svg).
     """
+    import keras
+
+    from gdn_keras.model import build_model, count_multiply_adds, count_parameters
+
     path = Path(path)
     for name in figures or {}:
         if Path(name).name != name or Path(name).suffix not in (".png", ".svg"):
@@ -164,7 +169,7 @@ def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:
 
 def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
     """The config itself, or inside what `keras.saving` writes: a repository on the Hub is both."""
-    if data.get("registered_name") == keras.saving.get_registered_name(GaussDerNet):
+    if data.get("registered_name") == REGISTERED_NAME:
         inner = data.get("config")
         data = inner.get("config") if isinstance(inner, dict) else inner
         if not isinstance(data, dict):

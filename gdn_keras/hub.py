@@ -15,7 +15,8 @@ from pathlib import Path
 logger = logging.getLogger("gdn_keras.zoo")
 
 SCHEME = "hf://"
-_ADDRESS = re.compile(r"hf://(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?")
+_REPO = r"[\w.-]+/[\w.-]+"
+_ADDRESS = re.compile(rf"hf://(?P<repo>{_REPO})(@(?P<revision>[\w./-]+))?")
 
 
 def parse_address(address: str) -> tuple[str, str | None]:
@@ -26,6 +27,12 @@ def parse_address(address: str) -> tuple[str, str | None]:
             f"An address on the Hub must be hf://owner/repo[@revision]. Received: {address!r}."
         )
     return match["repo"], match["revision"]
+
+
+def check_repo(repo: str) -> None:
+    """Refuse what is not owner/name."""
+    if not re.fullmatch(_REPO, repo):
+        raise ValueError(f"`repo` must be OWNER/NAME. Received: repo={repo!r}.")
 
 
 def locate(

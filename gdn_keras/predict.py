@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import softmax
+import scipy
 
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import stir
 from gdn_keras.datasets.rescaled import NAMES, REGULAR, RESCALINGS
-from gdn_keras.explain import activation_maps, pool_over_scales, scale_logits, scale_shares
-from gdn_keras.model import GaussDerNet, layer_sigmas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gdn_keras.model import GaussDerNet
 
 MAX_PIXELS = 80_000_000  # a 240 MB array; more is hardly a picture to be classified
 FITS = {
@@ -241,11 +241,14 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
         pixels: raw, (image, height, width, colour), of the network's input size.
         top: how many classes.
     """
+    from gdn_keras.explain import pool_over_scales, scale_logits, scale_shares
+    from gdn_keras.model import layer_sigmas
+
     config = model.config
     per_scale = scale_logits(model, pixels)
     logits = pool_over_scales(per_scale, pooling=config.scale_pooling)
     shares = scale_shares(per_scale, pooling=config.scale_pooling)
-    probabilities = softmax(logits, axis=1)
+    probabilities = scipy.special.softmax(logits, axis=1)
     names = config.class_names or [f"class {k}" for k in range(config.num_classes)]
     sigmas = layer_sigmas(model)[:, 0]
     predictions = []
@@ -266,6 +269,8 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
 def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]) -> Figure:
     """One row per image: what the network saw, its scale channels, where it responded."""
     from gdn_keras import plots
+    from gdn_keras.explain import activation_maps
+    from gdn_keras.model import layer_sigmas
 
     rows = len(images)
     figure, axes = plots.new_figure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 import json
 import math
@@ -146,7 +147,7 @@ def from_dict(cls, data: Any, what: str):
         raise ValueError(f"The {what} must be a JSON object. Received: {data!r:.80}.")
     refuse_unknown(cls, data, what=what)
     refuse_missing(cls, data, what=what)
-    hints = typing.get_type_hints(cls)
+    hints = _type_hints(cls)
     for name, value in data.items():
         if not _has_type(value, hints[name]):
             raise ValueError(
@@ -154,6 +155,9 @@ def from_dict(cls, data: Any, what: str):
                 f"Received: {name}={value!r:.80}."
             )
     return cls(**data)
+
+
+_type_hints = functools.cache(typing.get_type_hints)
 
 
 def _has_type(value: Any, hint: Any) -> bool:

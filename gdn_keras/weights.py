@@ -7,12 +7,13 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import h5py
-import keras
 import numpy as np
 
-from gdn_keras.model import layer_weights
+if TYPE_CHECKING:
+    import keras
 
 
 def file_sha256(path: str | os.PathLike) -> str:
@@ -81,6 +82,8 @@ def assign_weights(
 
     Variables whose name ("jet_6/kernel") is in `fresh` keep what the model has.
     """
+    from gdn_keras.model import layer_weights
+
     fresh = set(fresh)
     layers = {layer.name: layer_weights(layer) for layer in model.layers}
     layers = {name: variables for name, variables in layers.items() if variables}

@@ -18,7 +18,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gdn_keras import hub
 from gdn_keras.config import POOLINGS
@@ -31,13 +31,15 @@ from gdn_keras.folder import RECIPE_FILE as RECIPE_FILE
 from gdn_keras.folder import Folder as Folder
 from gdn_keras.folder import read_folder as read_folder
 from gdn_keras.folder import write_folder as write_folder
-from gdn_keras.model import GaussDerNet, build_model
 from gdn_keras.records import Golden as Golden
 from gdn_keras.records import Metrics as Metrics
 from gdn_keras.records import ModelInfo as ModelInfo
 from gdn_keras.registry import read_registry, roots
 from gdn_keras.scale_space import METHODS
 from gdn_keras.weights import assign_weights, read_weights
+
+if TYPE_CHECKING:
+    from gdn_keras.model import GaussDerNet
 
 logger = logging.getLogger("gdn_keras.zoo")
 
@@ -188,6 +190,8 @@ def load(
             "`pooling` needs several scale channels, and this network has one; give "
             f"`channel_sigmas` too. Received: pooling={pooling!r}."
         )
+    from gdn_keras.model import build_model  # after all checks: Keras takes seconds to load
+
     model = build_model(changed)
     if weights:
         fields = ("num_classes", "class_names")

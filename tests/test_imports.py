@@ -14,6 +14,7 @@ LEVELS = {
     "gdn_keras.citation": 0,
     "gdn_keras.cpu": 0,
     "gdn_keras.fields": 0,
+    "gdn_keras.progress": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,

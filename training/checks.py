@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import maximum_filter
+import scipy
 
 from gdn_keras.scale_space import derivative_kernel, spatial_spread
 from training.baselines import stir_baseline
@@ -119,7 +119,7 @@ def find_peaks(shares: np.ndarray) -> list[tuple[int, int]]:
     """Row and column of every strong peak."""
     around = np.ones((3, 3), bool)
     around[1, 1] = False
-    rivals = maximum_filter(shares, footprint=around, mode="constant")
+    rivals = scipy.ndimage.maximum_filter(shares, footprint=around, mode="constant")
     peak = (shares > 0) & (shares >= PEAK * rivals) & (shares >= STRONG * shares.max())
     return [tuple(place) for place in np.argwhere(peak).tolist()]
 

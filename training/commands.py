@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
-from training import CHECKOUT, devices, state
+from training import CHECKOUT, state
 from training.recipes import ALL, RECIPES, Recipe, get
 from training.runs import (
     all_runs,
@@ -72,7 +72,7 @@ def run(arguments) -> int:
 
 
 def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
-    from training.trainer import Run, train
+    from training import devices
 
     devices.prepare(arguments.devices)
     main = devices.is_main()
@@ -86,6 +86,8 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
         if saved is None and getattr(arguments, "more", None) is not None:
             saved = published_to_go_on(recipe, arguments), None
         plan = make_plan(recipe, arguments, begun=saved and saved[0])
+        from training.trainer import Run, train  # after all checks: Keras takes seconds to load
+
         relative = None
         if saved is None and plan.warm_start:
             relative = load_finished(plan.warm_start, arguments)
@@ -179,9 +181,9 @@ def evaluate(arguments) -> int:
 
 
 def _evaluate(recipe: Recipe, arguments, *, way: str, stop: Stopping):
+    folder = finished_folder(recipe.name, arguments)
     from training.evaluate import evaluate as measure_all
 
-    folder = finished_folder(recipe.name, arguments)
     with state.lock(folder):
         return measure_all(
             load_finished(recipe.name, arguments),
@@ -202,10 +204,10 @@ def publish(arguments) -> int:
 
 
 def _publish(recipe: Recipe, arguments) -> None:
+    folder = finished_folder(recipe.name, arguments)
     from training.evaluate import read_results
     from training.publish import publish as write
 
-    folder = finished_folder(recipe.name, arguments)
     ways = {way: read_results(recipe, folder, way=way) for way in ("exact", "matched")}
     if is_published(recipe.name, arguments):
         before = zoo.read_folder(zoo_folder(arguments) / recipe.name).metrics

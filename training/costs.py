@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.config import GaussDerNetConfig
 from gdn_keras import cpu
+from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
 from training.evaluate import BATCH, test_sizes

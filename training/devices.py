@@ -19,8 +19,6 @@ import os
 import signal
 from collections.abc import Callable
 
-import keras
-
 HOSTS = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 
 
@@ -30,6 +28,8 @@ def prepare(devices: int) -> None:
         raise ValueError(f"`devices` must be a positive integer. Received: devices={devices!r}.")
     if devices == 1:
         return
+    import keras
+
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -58,6 +58,10 @@ def prepare(devices: int) -> None:
 
 def is_main() -> bool:
     """Whether this process is the one that writes; false on all hosts but the first."""
+    if HOSTS not in os.environ:  # without asking Keras, which takes seconds to load
+        return True
+    import keras
+
     if keras.backend.backend() != "jax":
         return True
     import jax
@@ -71,6 +75,8 @@ def stop_together(stop: Callable[[], bool]) -> Callable[[], bool]:
     JAX finds that step after a SIGTERM to any of them, and takes SIGTERM for that. Every host
     must ask once per step.
     """
+    import keras
+
     if keras.backend.backend() != "jax":
         return stop
     import jax
@@ -94,6 +100,8 @@ def shared_batches(devices: int):
     """A context in which a model is built and fitted so that `devices` share every batch."""
     if devices == 1:
         return contextlib.nullcontext()
+    import keras
+
     if keras.backend.backend() == "jax":
         names = _first(devices, keras.distribution.list_devices())
         return keras.distribution.DataParallel(devices=names).scope()

@@ -178,9 +178,9 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: in
 
 
 def _predict(network: keras.Model, images: np.ndarray, label: str) -> Iterator:
-    from tqdm import tqdm
+    from gdn_keras.progress import show_progress
 
-    with tqdm(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
+    with show_progress(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
         for first in range(0, len(images), BATCH):
             part = images[first : first + BATCH].astype("float32")
             yield np.asarray(network.predict_on_batch(part))

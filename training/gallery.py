@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gdn_keras import explain, plots, zoo
+from gdn_keras import plots, zoo
 from gdn_keras.datasets import Arrays, load_samples
-from gdn_keras.model import GaussDerNet
 from training import figures
 from training.recipes import RECIPES
 from training.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gdn_keras.model import GaussDerNet
 
 FILE, FIGURES, PREFIX = "GALLERY.md", "figures", "gallery_"
 SIZES = {0.5: "½", 1.0: "1", 2.0: "2"}
@@ -112,6 +113,8 @@ def page(results: Results, docs: Path, *, shown: Mapping[str, str] | None = None
 
 def maps_over_sizes(results: Results, name: str, *, classes: Sequence[str]) -> Figure:
     """Images of three sizes and the winning scale channel's map of their class, as in Figure 18."""
+    from gdn_keras import explain
+
     model = zoo.load(results.folders[name].path)
     sets = {size: load_samples(RECIPES[name].dataset, size_factor=size) for size in SIZES}
     figure, axes = plots.new_figure(height=62 * len(classes), rows=2 * len(classes), columns=3)
@@ -136,6 +139,8 @@ def maps_over_channels(
     results: Results, name: str, *, sigmas: Sequence[float] = (0.5, 1.0, 2.0)
 ) -> Figure:
     """Images and the maps of their class in several scale channels, as in Figure 19."""
+    from gdn_keras import explain
+
     model = zoo.load(results.folders[name].path)
     classes = SHOWN_CLASSES[name.partition("_")[0]]
     # at this size CIFAR has no mirror images at the borders
@@ -161,6 +166,8 @@ def maps_over_channels(
 
 def filters(results: Results, name: str, *, columns: int = 5) -> Figure:
     """The strongest filters of every layer with the nearest derivative, as in Figures 20 and 21."""
+    from gdn_keras import explain
+
     model = zoo.load(results.folders[name].path)
     channel = int(np.abs(np.log(model.config.channel_sigmas)).argmin())
     layers = range(1, model.config.num_layers + 1)
@@ -181,6 +188,8 @@ def filters(results: Results, name: str, *, columns: int = 5) -> Figure:
 
 def objects(results: Results, name: str) -> Figure:
     """Two garments of different sizes in one image."""
+    from gdn_keras import explain
+
     model = zoo.load(results.folders[name].path)
     large, small = (
         load_samples("rescaled_fashion_mnist", size_factor=s) for s in (2**0.75, 2**-0.25)

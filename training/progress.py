@@ -53,13 +53,13 @@ class Progress(keras.callbacks.Callback):
 
     def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
         super().__init__()
-        from tqdm import tqdm
+        from gdn_keras.progress import show_progress
 
         self.run, self.stage, self.info, self.stop = run, stage, info, stop
         self.stopped = False
         self._saved = self._clock = time.time()
         self._log = RunLog(run.folder, last=(info["stage"], info["step"]))
-        self._bar = tqdm(
+        self._bar = show_progress(
             total=steps,
             initial=info["step"],
             unit_scale=stage.batch_size,

@@ -6,18 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gdn_keras import zoo
-from gdn_keras.explain import SigmaFit, sigmas_and_fit
 from training.budgets import ASKED
 from training.claims import SIZE_FACTORS
-from training.evaluate import read_results
 from training.paper import PairwiseStatistics, PooledStatistics
 from training.recipes import RECIPES
 from training.runs import read_record
+
+if TYPE_CHECKING:
+    from gdn_keras.explain import SigmaFit
 
 SEVERAL = 3  # runs of a network, at least, before differences are tested
 MATCHED = ", matched σ"  # of the name of a curve: all sigmas times the size factor
@@ -115,6 +116,8 @@ class Results:
     @cached_property
     def sigma_fits(self) -> dict[str, SigmaFit]:
         """{network with learned scales: sigma of every layer, and the geometric fit}."""
+        from gdn_keras.explain import sigmas_and_fit
+
         return {
             name: sigmas_and_fit(zoo.load(folder.path))
             for name, folder in self.folders.items()
@@ -149,6 +152,8 @@ def _budget(record: dict[str, Any]) -> str:
 
 def _evaluated(name: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
+    from training.evaluate import read_results
+
     try:
         results = read_results(RECIPES[name], folder)
     except ValueError:

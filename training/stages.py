@@ -114,7 +114,7 @@ def measure_statistics(
     hundred samples. Returns how many images it took; 0, with statistics of no use, if `stop()` said
     so.
     """
-    from tqdm import trange
+    from gdn_keras.progress import show_progress
 
     norms = [layer for layer in model.layers if isinstance(layer, ScaleBatchNormalization)]
     statistics = [v for norm in norms for v in (norm.moving_mean, norm.moving_variance)]
@@ -126,7 +126,7 @@ def measure_statistics(
         norm.momentum = 0.0  # what a batch has, and nothing of the past
     network = _AsInTraining(model)
     network.compile(jit_compile=_jit(False))
-    for _ in trange(steps, desc="batch statistics", unit="batch", mininterval=1.0):
+    for _ in show_progress(range(steps), desc="batch statistics", unit="batch", mininterval=1.0):
         if stop():
             return 0
         network.predict_on_batch(next(source)[0])

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
-from scipy.special import gammaln
 
 SIGNIFICANCE = 0.05
 _EXACT_UP_TO = 20  # runs in both samples together
@@ -38,7 +37,9 @@ def hedges_correction(degrees_of_freedom: int) -> float:
     (0.903, 0.973)
     """
     half = degrees_of_freedom / 2
-    return math.exp(gammaln(half) - gammaln(half - 0.5)) / math.sqrt(half)
+    return math.exp(scipy.special.gammaln(half) - scipy.special.gammaln(half - 0.5)) / math.sqrt(
+        half
+    )
 
 
 def hedges_g(x: ArrayLike, y: ArrayLike) -> float:
@@ -77,8 +78,10 @@ def rank_sum_p(x: ArrayLike, y: ArrayLike) -> float:
     x, y = _sample("x", x), _sample("y", y)
     total = x.size + y.size
     if total > _EXACT_UP_TO:
-        return float(stats.mannwhitneyu(x, y, method="asymptotic").pvalue)
-    ranks = np.rint(2 * stats.rankdata([*x, *y])).astype(int)  # halves, so doubled: exact sums
+        return float(scipy.stats.mannwhitneyu(x, y, method="asymptotic").pvalue)
+    ranks = np.rint(2 * scipy.stats.rankdata([*x, *y])).astype(
+        int
+    )  # halves, so doubled: exact sums
     # ways[n, s]: subsets of n runs with doubled rank sum s
     ways = np.zeros((x.size + 1, ranks.sum() + 1), dtype=np.int64)
     ways[0, 0] = 1
@@ -94,7 +97,7 @@ def t_test_p(x: ArrayLike, y: ArrayLike) -> float:
     x, y = _sample("x", x), _sample("y", y)
     if np.ptp(x) == 0 and np.ptp(y) == 0:
         raise ValueError(f"`x` or `y` must vary. Received: x={x}, y={y}.")
-    return float(stats.ttest_ind(x, y).pvalue)
+    return float(scipy.stats.ttest_ind(x, y).pvalue)
 
 
 # === Methods over all settings ===
@@ -128,19 +131,19 @@ def friedman(runs: ArrayLike) -> Friedman:
     """
     runs = _matrix(runs)
     rows, methods = runs.shape
-    ranks = stats.rankdata(runs, axis=1)
+    ranks = scipy.stats.rankdata(runs, axis=1)
     mean_ranks = ranks.mean(axis=0)
     variance = ((ranks - (methods + 1) / 2) ** 2).sum() / (rows * (methods - 1))
     if variance == 0:
         raise ValueError("`runs` must differ within some row. Received: only equal runs.")
     statistic = rows * ((mean_ranks - (methods + 1) / 2) ** 2).sum() / variance
     z = np.abs(mean_ranks[:, None] - mean_ranks) / math.sqrt(2 * variance / rows)
-    single = np.minimum(2 * stats.norm.sf(z), 1.0)
+    single = np.minimum(2 * scipy.stats.norm.sf(z), 1.0)
     with np.errstate(divide="ignore"):  # log1p(-1) of the diagonal
         pairwise_p = -np.expm1(math.comb(methods, 2) * np.log1p(-single))
     return Friedman(
         statistic=float(statistic),
-        p=float(stats.chi2.sf(statistic, methods - 1)),
+        p=float(scipy.stats.chi2.sf(statistic, methods - 1)),
         mean_ranks=mean_ranks,
         pairwise_p=pairwise_p,
     )
@@ -161,12 +164,12 @@ def anova(runs: ArrayLike) -> Anova:
     q = np.abs(means[:, None] - means) / math.sqrt(mean_square_error / rows)
     return Anova(
         f=float(f),
-        p=float(stats.f.sf(f, methods - 1, degrees)),
+        p=float(scipy.stats.f.sf(f, methods - 1, degrees)),
         row_f=float(row_f),
-        row_p=float(stats.f.sf(row_f, rows - 1, degrees)),
+        row_p=float(scipy.stats.f.sf(row_f, rows - 1, degrees)),
         mean_square_error=float(mean_square_error),
         degrees_of_freedom=degrees,
-        pairwise_p=np.clip(stats.studentized_range.sf(q, methods, degrees), 0.0, 1.0),
+        pairwise_p=np.clip(scipy.stats.studentized_range.sf(q, methods, degrees), 0.0, 1.0),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.config import EVERY_PIXEL
 from gdn_keras import cpu
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from training import state as state_file

@@ -72,13 +72,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options) -> int:
-    import tensorflow_datasets as tfds
-
     factors = [check_size_factor(factor) for factor in options.size_factor or SIZE_FACTORS]
     folder = data_folder(options.data_dir)
     if folder is not None:  # find out what is missing before any work is done
         for files in source_files(options.name):
             raw.find(*files, folder=folder)
+    import tensorflow_datasets as tfds
+
     config = tfds.download.DownloadConfig(manual_dir=folder)
     for factor in factors:
         builder = tfds_builder(options.name, size_factor=factor, data_dir=options.to)

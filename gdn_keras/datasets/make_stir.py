@@ -52,9 +52,9 @@ def make_stir(
         target: the `.npz` file to write. It appears only when it is complete.
         seed: of the random places.
         metadata: stored in the file: title, description, licence, ...
-        progress: show a progress bar.
+        progress: show it on stderr.
     """
-    from tqdm import tqdm
+    from gdn_keras.progress import show_progress
 
     boxes, target = Path(boxes), Path(target)
     groups, names = _group(read_boxes(boxes))
@@ -65,7 +65,7 @@ def make_stir(
     images = np.empty((*shape, SIDE, SIDE, 1 if grey else 3), np.uint8)
     places = np.empty((*shape, 2), np.int32)
     rng = np.random.default_rng(seed)
-    for (split, label), group in tqdm(groups.items(), disable=not progress, unit="class"):
+    for (split, label), group in show_progress(groups.items(), disable=not progress, unit="class"):
         for instance, box in enumerate(group[:count]):
             photograph = _with_channels(photographs[box.file], images.shape[-1])
             for index, size in enumerate(reversed(SIZES)):

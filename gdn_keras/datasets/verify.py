@@ -44,7 +44,7 @@ def verify(data_dir: str | os.PathLike | None = None, *, progress: bool = False)
         For each file "ok", "missing" (others of its data set are there) or what is wrong with it.
         Files of STIR have no fixed contents; it is checked that they can be read.
     """
-    from tqdm import tqdm
+    from gdn_keras.progress import show_progress
 
     folder = raw.data_folder(data_dir)
     if folder is None or not folder.is_dir():
@@ -66,7 +66,7 @@ def verify(data_dir: str | os.PathLike | None = None, *, progress: bool = False)
         )
     return {
         f"{path.parent.name}/{path.name}": _status(path)
-        for path in tqdm(paths, disable=not progress, unit="file", leave=False)
+        for path in show_progress(paths, disable=not progress, unit="file", leave=False)
     }
 
 

@@ -19,7 +19,7 @@ is rescaled after truncation, except `normalised`, whose remaining weights sum t
 import math
 
 import numpy as np
-from scipy.special import ive, ndtr
+import scipy
 
 from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 from gdn_keras.scale_space.differences import difference_mask
@@ -148,9 +148,9 @@ def _infinite_kernel(sigma, order, method, radius, offset):
         positions = positions[1:] - 0.5
     if method == "discrete":
         if offset:
-            kernel = ive(np.arange(-radius, radius + 1.0), sigma**2 - 0.25)
+            kernel = scipy.special.ive(np.arange(-radius, radius + 1.0), sigma**2 - 0.25)
             return (kernel[1:] + kernel[:-1]) / 2
-        return ive(positions, sigma**2)
+        return scipy.special.ive(positions, sigma**2)
     if method == "normalised":
         exponents = -((positions / sigma) ** 2) / 2
         kernel = np.exp(exponents - exponents.max())  # half way, all would underflow at tiny sigma
@@ -169,7 +169,7 @@ def _gaussian(x, sigma, order):
     """(-1)**order times the derivative of the Gaussian; for order -1 its integral from x on."""
     u = x / sigma
     if order == -1:
-        return ndtr(-u)
+        return scipy.special.ndtr(-u)
     hermite = (1.0, u, u * u - 1, u * (u * u - 3))[order]  # products are exactly even or odd
     return hermite * np.exp(-u * u / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))
 
