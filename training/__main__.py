@@ -13,7 +13,11 @@ import sys
 from training import commands, state
 
 EXAMPLES = {
-    "list": ("python -m training list", "python -m training list 'cifar_*'"),
+    "list": (
+        "python -m training list",
+        "python -m training list 'cifar_*'",
+        "python -m training list --cost      # hours on this machine, and what is left to train",
+    ),
     "run": (
         "python -m training run fashion_avg_2jet",
         "python -m training run fashion_avg_2jet --budget paper --devices 4 --jit",
@@ -78,6 +82,12 @@ def make_parser() -> argparse.ArgumentParser:
 
     listing = add("list", "all recipes: status, the paper's accuracy and ours")
     listing.add_argument("pattern", nargs="?", default="*", help="a group, or a pattern of names")
+    listing.add_argument(
+        "--cost",
+        action="store_true",
+        help="GFLOP, images and hours of the cpu budget instead of accuracies; measures the speed "
+        "of this machine the first time",
+    )
     _place_options(listing, "seed", "zoo", "runs")
 
     run = add("run", "train one recipe, or go on with it")

@@ -16,12 +16,15 @@ from training.recipes import ALL, RECIPES, Recipe, get
 from training.runs import (
     all_runs,
     ancestors,
+    auto_precision,
     check_options,
     chosen_recipe,
     finished_folder,
+    is_finished,
     is_published,
     load_finished,
     make_plan,
+    precision,
     published_to_go_on,
     read_record,
     run_folder,
@@ -114,10 +117,10 @@ def queue(arguments) -> int:
     deadline = None if arguments.hours is None else time.time() + 3600 * arguments.hours
     failed, published = [], False
     with Stopping(deadline=deadline) as stop:
-        for recipe in recipes:
+        for number, recipe in enumerate(recipes):
             try:
-                begun = status(recipe.name, arguments) == "in progress"  # perhaps trained further
-                if (begun or not is_published(recipe.name, arguments)) and not stop():
+                if _is_due(recipe, arguments) and not stop():
+                    print(f"Queue: {_time_left(recipes[number:], arguments)}", flush=True)
                     published |= _train_to_zoo(recipe, arguments, stop)
                 elif recipe.name in arguments.names and not stop():
                     print(
@@ -136,6 +139,26 @@ def queue(arguments) -> int:
     if stop():
         print("Stopped; the same command goes on.")
     return 1 if failed else STOPPED if stop.asked else 0
+
+
+def _time_left(recipes: list[Recipe], arguments) -> str:
+    """How long the queue will take, by what its networks cost; empty if nothing is left."""
+    from training.costs import estimate_hours
+
+    open_ = [recipe for recipe in recipes if _is_due(recipe, arguments)]
+    if not open_:
+        return ""
+    finished = {name for name in ALL if is_finished(name, arguments)}
+    rates = {"runs": all_runs(arguments), "dtype": precision(arguments)}
+    estimates = estimate_hours(open_, budget=arguments.budget, finished=finished, **rates)
+    known = [hours for _, hours in estimates if hours is not None]
+    return f"{len(open_)} to train, about {sum(known):.1f} hours by their multiply-adds"
+
+
+def _is_due(recipe: Recipe, arguments) -> bool:
+    """Not published yet, or trained further since."""
+    name = recipe.name
+    return status(name, arguments) == "in progress" or not is_published(name, arguments)
 
 
 def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> bool:
@@ -334,7 +357,9 @@ def _matching(pattern: str) -> list[str]:
 
 
 def list_recipes(arguments) -> int:
-    """Every recipe: status, the paper's number, ours."""
+    """Every recipe: status, the paper's number, ours; or what it costs."""
+    if arguments.cost:
+        return _list_costs(arguments)
     from training.paper import paper_accuracy
 
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)
@@ -351,4 +376,34 @@ def list_recipes(arguments) -> int:
         paper = f"{printed.mean:.2f}" if printed else ""
         print(f"{name:48} {here:12} {paper:>6} {ours:>6} {mean:>6}{note}")
     print(", ".join(f"{count} {word}" for word, count in counts.items()))
+    return 0
+
+
+def _list_costs(arguments) -> int:
+    """Every recipe with the cpu budget: GFLOP per image, images, hours; and what is left in all."""
+    from training.costs import estimate_hours
+
+    names = _matching(arguments.pattern)
+    finished = {name for name in ALL if is_finished(name, arguments)}
+    estimates = estimate_hours(
+        [ALL[name] for name in names],
+        budget="cpu",
+        finished=finished,
+        runs=all_runs(arguments),
+        dtype=auto_precision("cpu"),
+    )
+    print(f"{'recipe':48} {'status':12} {'GFLOP/image':>11} {'images':>10} {'hours':>6}")
+    left, unknown = 0.0, 0
+    for name, (cost, hours) in zip(names, estimates, strict=True):
+        here = status(name, arguments)
+        if cost is None:
+            row, unknown = f"{'?':>11} {'?':>10} {'?':>6}", unknown + (here != "trained")
+        else:
+            row = f"{cost.gflop:11.2f} {cost.images:10,} {hours:6.2f}"
+            left += hours * (here != "trained")
+        print(f"{name:48} {here:12} {row}")
+    print(
+        f"Left: {left:.1f} hours of training and evaluation"
+        + f", and {unknown} networks whose data sets are not known here" * (unknown > 0)
+    )
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -67,12 +67,30 @@ def cost_of(plan: Plan) -> Cost | None:
         seen = stage.steps(min(train, stage.limit or train)) * stage.batch_size
         images += seen
         training += 3 * seen * _gflop(stage.config)
-    config = recipe.config.replace(sampling_density=DENSITY, reach=REACH)
-    final = _gflop(plan.stages[-1].config if plan.stages else config)
+    derived = recipe.config.replace(sampling_density=DENSITY, reach=REACH)  # as its source is
+    final = _gflop(plan.stages[-1].config if plan.stages else derived)
     return Cost(final, images, training, final * test * len(test_sizes(recipe)))
 
 
-def rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
+def estimate_hours(
+    recipes: Iterable[Recipe], *, budget: str, finished: set[str], runs: Path, dtype: str
+) -> list[tuple[Cost | None, float | None]]:
+    """Cost and hours of each recipe, one after another: the first may lend weights to the others.
+
+    `finished` are the names of networks that can lend weights already; `runs` is where the speed of
+    this machine is kept.
+    """
+    rates = measured_rates(runs, dtype=dtype)
+    finished, estimates = set(finished), []
+    for recipe in recipes:
+        plan = plan_run(recipe, budget=budget, finished=finished - {recipe.name}, dtype=dtype)
+        cost = cost_of(plan)
+        estimates.append((cost, cost and cost.hours(_rate_for(recipe, rates))))
+        finished.add(recipe.name)
+    return estimates
+
+
+def _rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
     """That of the wide or of the narrow family."""
     narrow, wide = _CALIBRATED_WITH
     return rates[wide if recipe.config.widths == get(wide).config.widths else narrow]

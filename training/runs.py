@@ -328,9 +328,13 @@ def check_options(info: dict[str, Any], arguments) -> None:
 
 def precision(arguments) -> str:
     """`--precision`, or what suits the machine."""
-    if arguments.precision != "auto":
-        return arguments.precision
-    return "mixed_bfloat16" if arguments.budget == "cpu" and has_bfloat16() else "float32"
+    return (
+        auto_precision(arguments.budget) if arguments.precision == "auto" else arguments.precision
+    )
+
+
+def auto_precision(budget: str) -> str:
+    return "mixed_bfloat16" if budget == "cpu" and has_bfloat16() else "float32"
 
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
