@@ -3,7 +3,7 @@
 import os
 import time
 
-from training_helpers import start
+from training_helpers import start, write_rates
 
 from training import commands, state
 from training.recipes import RECIPES
@@ -12,6 +12,7 @@ from training.recipes import RECIPES
 def test_the_queue_is_nice(place, tmp_path):
     before = os.getpriority(os.PRIO_PROCESS, 0)
     where = ["--data", str(place.data), "--runs", str(place.runs), "--zoo", str(place.zoo)]
+    write_rates(place.runs)
     process = start(["queue", "tiny_single", "--nice", "3", *where], output=tmp_path / "output")
     expected, end = min(before + 3, 19), time.time() + 120
     while os.getpriority(os.PRIO_PROCESS, process.pid) != expected:

@@ -17,7 +17,7 @@ from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
 from training.recipes import ALL, Recipe
 
 DENSITY = 1 / math.sqrt(2)
-REACH = 1.25
+REACH = 1.0
 STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
