@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_arrays, load_stir
-from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor
+from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_stir
+from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor, finder, load_sizes
 from gdn_keras.datasets.stir import SIZES, check_sizes
 
 if TYPE_CHECKING:
@@ -80,11 +80,13 @@ def test_sets(
         data_dir: see `gdn_keras.datasets.load_arrays`.
         limit: only so many images of each size.
     """
-    where = {"split": split, "data_dir": data_dir}
     if dataset.startswith("stir_"):  # one file has all sizes
-        data = load_stir(dataset, sizes="all", **where)
+        data = load_stir(dataset, sizes="all", split=split, data_dir=data_dir)
         for key in keys:
             yield key, data.select(data.object_sizes == int(key)).spread(limit)
     else:
-        for key in keys:
-            yield key, load_arrays(dataset, size_factor=float(key), limit=limit, **where)
+        sizes = load_sizes(
+            finder(data_dir), dataset, split=split, size_factors=map(float, keys), limit=limit
+        )
+        for key, (_, arrays) in zip(keys, sizes, strict=True):
+            yield key, arrays

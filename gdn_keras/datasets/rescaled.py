@@ -6,7 +6,7 @@ The validation set is the last 10,000 images of the original training set, in th
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,24 +91,39 @@ def load_with(
     mode: str = "centred",
 ) -> Arrays:
     """`load_arrays` with a function that finds the standard files."""
-    factor = check_size_factor(size_factor)
+    ((_, arrays),) = load_sizes(
+        find, name, split=split, size_factors=[size_factor], limit=limit, mode=mode
+    )
+    return arrays
+
+
+def load_sizes(
+    find: Finder,
+    name: str,
+    *,
+    split: str,
+    size_factors: Iterable[float],
+    limit: int | None = None,
+    mode: str = "centred",
+) -> Iterator[tuple[float, Arrays]]:
+    """A split at one size factor after another; the files are read once."""
+    factors = [check_size_factor(factor) for factor in size_factors]
     source = source_of(name)
-    if source == name and factor != 1:
+    wrong = [factor for factor in factors if source == name and factor != 1]
+    if wrong:
         raise ValueError(
-            f"`size_factor` must be 1 for the regular set {name!r}. Received: {size_factor}."
+            f"`size_factor` must be 1 for the regular set {name!r}. Received: {wrong[0]:g}."
         )
     arrays, first = load_regular(find, source, split=split, limit=limit)
-    if source == name:
-        return arrays
-    part = "test" if split == "test" else "train"
-    return rescale_like(
-        name,
-        arrays,
-        size_factor=factor,
-        mode=mode,
-        part=part,
-        indices=np.arange(first, first + len(arrays)),
-    )
+    places = {
+        "part": "test" if split == "test" else "train",
+        "indices": np.arange(first, first + len(arrays)),
+    }
+    for factor in factors:
+        if source == name:
+            yield factor, arrays
+        else:
+            yield factor, rescale_like(name, arrays, size_factor=factor, mode=mode, **places)
 
 
 def load_regular(
