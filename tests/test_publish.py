@@ -134,13 +134,46 @@ def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
     assert ", the full schedule of the paper and more. " in full
 
 
-def test_coarse_grids_are_told_only_where_there_are_some():
-    """No coarse grid serves all sigmas that can be learned, whatever the density."""
-    fixed = card_of("fashion28_discrete_s1p00", {"1.000": 0.9})
-    assert "trained on coarse grids (sampling density 1/√2) and for fewer images." in fixed
-    learned = card_of("fashion28_learned_sampled_derivative_bn_lr1e-3", {"1.000": 0.9})
-    assert "test images per size, on every pixel." in learned
-    assert "32 epochs on every pixel: it was trained for fewer images.\n" in learned
+@pytest.mark.parametrize(
+    "name, measured, trained",
+    [
+        # at 28 x 28 pixels no layer ends before the image does
+        ("fashion28_discrete_s1p00", "at sampling density 0.707", "on coarse grids"),
+        ("fashion_avg_2jet", "at sampling density 0.707 and at reach 1", "at reach 1"),
+    ],
+)
+def test_cards_say_how_the_network_is_computed(name, measured, trained):
+    accuracy = {"1.000": 0.9}
+    config = RECIPES[name].config.replace(sampling_density=DENSITY, reach=REACH)
+    facts = facts_of(name)
+    facts["stages"][0]["config"] = config.to_dict()
+    text = card(RECIPES[name], config, metrics_of(name, accuracy), facts)
+    assert f"test images per size, {measured}." in text
+    assert "it was trained on coarse grids (sampling density 1/√2) and " in text
+    assert f"{trained}" in text.partition("it was trained")[2].partition("\n")[0]
+    exact = RECIPES[name].config
+    facts["stages"][0]["config"] = exact.to_dict()
+    text = card(RECIPES[name], exact, metrics_of(name, accuracy), facts)
+    assert "test images per size, on every pixel." in text
+    assert "32 epochs on every pixel: it was trained for fewer images.\n" in text
+
+
+def test_cards_name_learned_sigmas_that_ended_at_a_bound():
+    name = "fashion28_learned_sampled_derivative_bn_lr1e-3"
+    config = RECIPES[name].config.replace(sampling_density=DENSITY)
+    metrics = dataclasses.replace(metrics_of(name, {"1.000": 0.9}), clamped_sigmas=(1, 3))
+    text = card(RECIPES[name], config, metrics, facts_of(name))
+    assert "sigma of layer 1 ended at a bound of its range, 0.15 to 9:" in text
+    assert "sigma of layer 3 ended at a bound of its range, 1 to 9:" in text
+    assert "bound" not in card_of(name, {"1.000": 0.9})
+
+
+def test_cards_name_the_cpu():
+    nine = curve(0.8, 0.9, 0.8)
+    assert "in 1 minute on An Old CPU (AVX2). Seed" in card_of(
+        "fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)"
+    )
+    assert "in 1 minute on the machine it was trained on." in card_of("fashion_avg_2jet", nine)
 
 
 def test_cards_of_stir_say_what_is_measured_on_what():

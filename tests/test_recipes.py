@@ -274,7 +274,7 @@ def test_every_recipe_is_a_valid_config_under_its_own_name(recipe):
 def test_footnotes_differ_in_the_padding_only(name):
     recipe, other = get(f"{name}_zero"), get(name)
     assert (recipe.config.padding, other.config.padding) == ("zero", "reflect")
-    config = recipe.config.replace(padding="reflect")
+    config = recipe.config.replace(padding="reflect", reach=None)
     assert dataclasses.replace(recipe, name=name, config=config) == other
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from training import commands, runs, stages, state, trainer
 from training.__main__ import make_parser
-from training.budgets import CPU_STAGES, DENSITY, plan_run, relatives, resumed_plan
+from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives, resumed_plan
 from training.recipes import ALL, RECIPES, get, trained
 
 
@@ -32,7 +32,7 @@ def test_the_paper_budget_is_the_recipe(recipe):
 def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
     plan = plan_run(recipe, budget="cpu", finished=set())
     last = plan.stages[-1]
-    assert last.config == recipe.config.replace(sampling_density=DENSITY)
+    assert last.config == recipe.config.replace(sampling_density=DENSITY, reach=REACH)
     assert all(stage.limit is None for stage in plan.stages)
     channels = [len(stage.config.channel_sigmas) for stage in plan.stages]
     assert channels[0] == 1 and channels == sorted(channels)

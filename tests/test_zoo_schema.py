@@ -11,6 +11,7 @@ import pytest
 from zoo_tools import predict, write_tiny
 
 from gdn_keras import registry, zoo
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.datasets.samples import FAMILIES
@@ -56,7 +57,7 @@ def check_recipe(path) -> None:
     recipe = recipes.get(folder.recipe["name"])
     assert folder.path.name == recipe.name
     assert folder.metrics.dataset == recipe.dataset
-    how = {"sampling_density": None, "class_names": ()}
+    how = {"class_names": (), **EVERY_PIXEL}
     assert folder.config.replace(**how) == recipe.config.replace(**how)
     for name in folder.recipe["lineage"]:
         recipes.get(name.split("@")[0])
