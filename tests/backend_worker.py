@@ -23,6 +23,7 @@ def run(model, images, labels):
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=keras.backend.backend() == "jax",
     )
+    model.optimizer.build(model.trainable_variables)  # or TensorFlow traces the step twice
     results = {"logits": model.predict_on_batch(images), "none": model(images[:0])}
     model.fit(images, labels, batch_size=len(images), epochs=2, verbose=0)
     return results | {f"trained/{weight.path}": weight for weight in model.weights}
@@ -42,6 +43,7 @@ def run_large(model, images):
     model = adapt(model, input_size=wide.shape[1:3], spatial_selection="max")
     results = {"large": model(wide)}
     model.compile("sgd", loss="mse")
+    model.optimizer.build(model.trainable_variables)
     model.fit(wide, np.zeros(results["large"].shape), epochs=1, verbose=0)
     return results | {f"large/{weight.path}": weight for weight in model.weights}
 

@@ -1,26 +1,50 @@
-"""Fixtures that several files of the training tests share."""
+"""What all files of tests share: threads, memory, and the fixtures of the training tests."""
 
+import gc
+import os
 import shutil
+import sys
 
 import pytest
-from training_helpers import Place, write_data_folder
+
+# Workers of pytest-xdist share the cores: each gets its part of them, and so do the processes that
+# its tests start. The libraries read these variables when they are loaded, which is after this.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    threads = max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ.setdefault(name, str(threads))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_memory():
+    """Forget the models and plans of a file of tests before the next one is begun."""
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].backend.clear_session()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """A data folder in the standard formats. Tests read it and leave it as it is."""
+    from training_helpers import write_data_folder
+
     return write_data_folder(tmp_path_factory.mktemp("data") / "data")
 
 
 @pytest.fixture
 def place(data, tmp_path):
     """Folders for runs and zoo of the test's own."""
+    from training_helpers import Place
+
     return Place(data, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def single(data, tmp_path_factory):
     """tiny_single, trained, evaluated all ways, published. Tests leave it as it is."""
+    from training_helpers import Place
+
     place = Place(data, tmp_path_factory.mktemp("single"))
     assert place("run", "tiny_single") == 0
     assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
