@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-# Workers of pytest-xdist share the cores: each gets its part of them, and so do the processes that
-# its tests start. The libraries read these variables when they are loaded, which is after this.
+# Workers of pytest-xdist share the cores. The libraries read these variables when they are loaded,
+# which is later; the processes that tests start have them, too.
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     threads = max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
@@ -17,10 +17,17 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
 
 @pytest.fixture(scope="module", autouse=True)
 def release_memory():
-    """Forget the models and plans of a file of tests before the next one is begun."""
+    """After every file: what Keras and the plans keep of its models would add up to gigabytes."""
     yield
-    if "keras" in sys.modules:
-        sys.modules["keras"].backend.clear_session()
+    if "gdn_keras.layers" in sys.modules:
+        import keras
+
+        from gdn_keras.layers import smoothing
+        from gdn_keras.scale_space import plan
+
+        keras.backend.clear_session()
+        smoothing.correlations.cache_clear()
+        plan.smoothing_matrix.cache_clear()
     gc.collect()
 
 
