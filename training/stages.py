@@ -147,6 +147,7 @@ class _AsInTraining(keras.Model):
     def __init__(self, network: GaussDerNet):
         super().__init__(name="as_in_training")
         self.network = network
+        self.built = True  # as the network is; or JAX would run it once, operation by operation
 
     def call(self, images):
         return self.network(images, training=True)
