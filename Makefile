@@ -10,7 +10,7 @@ demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -51,13 +51,13 @@ def compare(
     `run` maps float32 images to outputs by name: `logits`, and maybe `scale_logits` and
     `selected_scale`.
     """
-    scales = model.scale_logits_model()
+    scale_logits = model.scale_logits_model().output
+    both = keras.Model(model.input, {"logits": model.output, "scale_logits": scale_logits})
     worst = 0.0
     for name, images in check_images(model, dataset=dataset):
-        expected = {
-            "logits": keras.ops.convert_to_numpy(model(images, training=False)),
-            "scale_logits": keras.ops.convert_to_numpy(scales(images, training=False)),
-        }
+        expected = keras.tree.map_structure(
+            keras.ops.convert_to_numpy, both(images, training=False)
+        )
         outputs = run(images)
         selected = outputs.pop("selected_scale", None)
         deviations = [np.abs(value - expected[key]).max() for key, value in outputs.items()]

@@ -23,6 +23,7 @@ def run(model, images, labels):
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=keras.backend.backend() == "jax",
     )
+    model.optimizer.build(model.trainable_variables)  # or TensorFlow traces the step twice
     results = {"logits": model.predict_on_batch(images), "none": model(images[:0])}
     model.fit(images, labels, batch_size=len(images), epochs=2, verbose=0)
     return results | {f"trained/{weight.path}": weight for weight in model.weights}
@@ -33,15 +34,16 @@ def run_variants(model, images):
     coarse = adapt(model, sampling_density=0.7)
     half = build_model(model.config, dtype="mixed_bfloat16")
     copy_weights(model, half)
-    return {"coarse": coarse(images), "half": half(images)}
+    return {"coarse": coarse.predict_on_batch(images), "half": half.predict_on_batch(images)}
 
 
 def run_large(model, images):
     """Large enough for sliding kernels instead of matrices, with the gradient for the image."""
     wide = np.pad(images, ((0, 0), (0, 0), (65, 65), (0, 0)))
     model = adapt(model, input_size=wide.shape[1:3], spatial_selection="max")
-    results = {"large": model(wide)}
     model.compile("sgd", loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    results = {"large": model.predict_on_batch(wide)}
     model.fit(wide, np.zeros(results["large"].shape), epochs=1, verbose=0)
     return results | {f"large/{weight.path}": weight for weight in model.weights}
 

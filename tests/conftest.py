@@ -1,26 +1,57 @@
-"""Fixtures that several files of the training tests share."""
+"""What all files of tests share: threads, memory, and the fixtures of the training tests."""
 
+import gc
+import os
 import shutil
+import sys
 
 import pytest
-from training_helpers import Place, write_data_folder
+
+# Workers of pytest-xdist share the cores. The libraries read these variables when they are loaded,
+# which is later; the processes that tests start have them, too.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    threads = max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ.setdefault(name, str(threads))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_memory():
+    """After every file: what Keras and the plans keep of its models would add up to gigabytes."""
+    yield
+    if "gdn_keras.layers" in sys.modules:
+        import keras
+
+        from gdn_keras.layers import smoothing
+        from gdn_keras.scale_space import plan
+
+        keras.backend.clear_session()
+        smoothing.correlations.cache_clear()
+        plan.smoothing_matrix.cache_clear()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """A data folder in the standard formats. Tests read it and leave it as it is."""
+    from training_helpers import write_data_folder
+
     return write_data_folder(tmp_path_factory.mktemp("data") / "data")
 
 
 @pytest.fixture
 def place(data, tmp_path):
     """Folders for runs and zoo of the test's own."""
+    from training_helpers import Place
+
     return Place(data, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def single(data, tmp_path_factory):
     """tiny_single, trained, evaluated all ways, published. Tests leave it as it is."""
+    from training_helpers import Place
+
     place = Place(data, tmp_path_factory.mktemp("single"))
     assert place("run", "tiny_single") == 0
     assert place("evaluate", "tiny_single", "--exact", "--matched") == 0

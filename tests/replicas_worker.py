@@ -26,6 +26,7 @@ def train(strategy, *, synchronized):
         optimizer = ScaleAdamW(0.5, epsilon=1.0, sigma_learning_rate_factor=0.5)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizer, loss=loss, jit_compile=False)
+        optimizer.build(model.trainable_variables)  # or TensorFlow traces the step twice
     images, labels = random_images(config, batch=8), np.arange(8) % 3
     model.fit(images, labels, batch_size=8, epochs=2, shuffle=False, verbose=0)
     return {weight.path: to_numpy(weight) for weight in model.weights}

@@ -90,7 +90,9 @@ def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = F
     model.compile(
         optimizer=optimizer,
         loss=loss,
-        metrics=["accuracy"],
+        # an object has its variables already; those of a name would be made while the first step
+        # is traced, and then TensorFlow traces it twice
+        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
         jit_compile=_jit(jit),
     )
 
@@ -145,6 +147,7 @@ class _AsInTraining(keras.Model):
     def __init__(self, network: GaussDerNet):
         super().__init__(name="as_in_training")
         self.network = network
+        self.built = True  # as the network is; or JAX would run it once, operation by operation
 
     def call(self, images):
         return self.network(images, training=True)
