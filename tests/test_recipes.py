@@ -274,7 +274,7 @@ def test_every_recipe_is_a_valid_config_under_its_own_name(recipe):
 def test_footnotes_differ_in_the_padding_only(name):
     recipe, other = get(f"{name}_zero"), get(name)
     assert (recipe.config.padding, other.config.padding) == ("zero", "reflect")
-    config = recipe.config.replace(padding="reflect", reach=None)
+    config = recipe.config.replace(padding="reflect")
     assert dataclasses.replace(recipe, name=name, config=config) == other
 
 
@@ -282,7 +282,7 @@ def test_footnotes_differ_in_the_padding_only(name):
 def test_mirrored_networks_differ_in_the_padding_only(pooling):
     recipe, other = get(f"cifar_{pooling}_2jet_mirror"), get(f"cifar_{pooling}_2jet")
     assert (recipe.config.padding, other.config.padding) == ("mirror", "reflect")
-    config = recipe.config.replace(padding="reflect")
+    config = recipe.config.replace(padding="reflect", reach=None)
     assert dataclasses.replace(recipe, config=config) == dataclasses.replace(
         other, name=recipe.name, group="cifar_mirror", paper_section=None
     )

@@ -347,7 +347,7 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     if not full and less:
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            f"it was trained {' and '.join(less)}."
+            f"it was trained {', '.join(less[:-1])}{' and ' * (len(less) > 1)}{less[-1]}."
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
