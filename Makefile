@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test lint bench
+.PHONY: demo test lint audit bench
 
 demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
@@ -15,6 +15,11 @@ test: $(VENV)/installed-dev
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+audit: $(VENV)/installed-dev
+	@$(BIN)/python -c "import pip_audit" 2>/dev/null || \
+		{ echo "pip-audit is missing; get it with: $(BIN)/python -m pip install pip-audit"; exit 1; }
+	$(BIN)/python -m pip_audit --skip-editable
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks

@@ -1,9 +1,13 @@
 """The README and its neighbours: snippets run, links lead somewhere, recipes in them exist."""
 
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from gdn_keras import zoo
 from gdn_keras.citation import CITATION
@@ -75,3 +79,19 @@ def test_named_files_and_targets_exist(document):
         assert f"\n{target}:" in makefile, target
     for name in re.findall(r"\b(test_\w+\.py|reference\.py)", text):
         assert (ROOT / "tests" / name).exists(), name
+
+
+def test_make_audit_says_how_to_get_what_it_needs(tmp_path):
+    """With an environment that has Python and nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
+    (tmp_path / "installed-dev").touch()
+    command = ["make", "audit", f"VENV={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{tmp_path}/bin/python -m pip install pip-audit" in done.stdout
+
+
+def test_versions_of_keras_with_known_vulnerabilities_are_not_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = {r.name: r.specifier for r in map(Requirement, project["dependencies"])}
+    assert "3.15.0" not in requirements["keras"] and "3.15.1" in requirements["keras"]
