@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gdn_keras import cpu
 from gdn_keras.citation import BIBTEX
 from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.zoo import Folder, ModelInfo
@@ -155,5 +156,7 @@ def _int8(report: dict[str, Any]) -> str:
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     return (
         "`model.int8.onnx` is the same network in 8-bit integers; accuracy on all "
-        f"{report['num_test_images']:,} test images per size:\n\n{table}\n\n"
+        f"{report['num_test_images']:,} test images per size, measured on "
+        f"{cpu.text(report['cpu'])}:\n\n{table}\n\n"
+        "It computes the same on CPUs with and without VNNI.\n\n"
     )

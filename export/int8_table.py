@@ -1,7 +1,8 @@
 """What int8 costs: the table of docs/export.md, from the reports in `export/int8/`.
 
 The folder has a copy of the report of every accepted int8 file whose weights are in `zoo/`. That of
-a network that was trained again is of other weights: it goes, until int8 is measured again.
+a network that was trained again, or that was quantised otherwise than today, goes until int8 is
+measured again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from export.quantise import accepted_report
-from gdn_keras import registry, zoo
+from export.quantise import WEIGHTS, accepted_report
+from gdn_keras import cpu, registry, zoo
 from gdn_keras.records import read_json, to_json
 
 START, END = "<!-- int8 -->\n", "<!-- /int8 -->\n"
@@ -18,7 +19,7 @@ _SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
 
 
 def update(output: Path, *, root: Path | None = None) -> None:
-    """Take new reports from below `output`, drop those of older weights, and write the table.
+    """Take new reports from below `output`, drop those of older files, and write the table.
 
     Args:
         root: of the clone; default: the one this is run from.
@@ -34,7 +35,7 @@ def update(output: Path, *, root: Path | None = None) -> None:
             (folder / f"{path.name}.json").write_text(to_json(report), encoding="utf-8")
     for name in stale(root):
         (folder / f"{name}.json").unlink()
-        print(f"{name}: its report is of other weights than zoo/{name} has")
+        print(f"{name}: its report is of other weights than zoo/{name} has, or quantised otherwise")
     page = root / "docs" / "export.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(with_table(text, markdown(reports(root))), encoding="utf-8")
@@ -48,22 +49,26 @@ def reports(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def stale(root: Path) -> list[str]:
-    """Networks whose report is not of the weights in `zoo/`."""
+    """Networks whose report is not of the weights in `zoo/`, quantised as today."""
     here = {path.name: zoo.info(path).weights_sha256 for path in zoo.folders(root / "zoo")}
-    return [name for name, r in reports(root).items() if r["weights_sha256"] != here.get(name)]
+    return [
+        name
+        for name, report in reports(root).items()
+        if (report["weights_sha256"], report.get("weights")) != (here.get(name), WEIGHTS)
+    ]
 
 
 def markdown(found: dict[str, dict[str, Any]]) -> str:
     """One row per network, accuracies float / int8 in per cent."""
-    rows = [["network", *_SIZES.values(), "mean over sizes", "largest loss"]]
-    rows.append(["---", *["--:"] * (len(rows[0]) - 1)])
+    rows = [["network", *_SIZES.values(), "mean over sizes", "largest loss", "CPU"]]
+    rows.append(["---", *["--:"] * (len(rows[0]) - 2), "---"])
     for name, report in found.items():
         before, after = report["float"], report["int8"]
         cells = [_pair(before[key], after[key]) if key in after else "" for key in _SIZES]
         means = [sum(values.values()) / len(values) for values in (before, after)]
         cells.append(f"{_pair(*means)} ({len(after)})" if len(after) > 1 else "")
         link = f"[`{name}`](../export/int8/{name}.json)"
-        rows.append([link, *cells, f"{report['worst_loss_ppt']:.2f}"])
+        rows.append([link, *cells, f"{report['worst_loss_ppt']:.2f}", cpu.text(report["cpu"])])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -82,13 +82,14 @@ def _shortfall(selected: np.ndarray, *, logits: np.ndarray, scale_logits: np.nda
     return float((outputs.max(axis=1) - outputs[rows, selected]).max())
 
 
-def onnx_runner(path: str | os.PathLike) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Runs a file in onnxruntime; the input is cast to the type that the file wants."""
+def onnx_runner(model: str | os.PathLike | bytes) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Runs a file, or its content, in onnxruntime; the input is cast to the type that it wants."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others work too
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    source = model if isinstance(model, bytes) else str(model)
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     (entry,) = session.get_inputs()
     dtype = np.uint8 if entry.type == "tensor(uint8)" else np.float32
     names = [output.name for output in session.get_outputs()]

@@ -18,7 +18,7 @@ from zoo_tools import predict, write_tiny
 from export import hub as export_hub
 from export.__main__ import main
 from export.card import CURVE, hub_card
-from gdn_keras import registry, zoo
+from gdn_keras import cpu, registry, zoo
 from gdn_keras.datasets import load_samples
 
 REPO = "owner/net"
@@ -88,6 +88,7 @@ def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
         assert f"{REPO} at {commit}" in done.stdout
         expected_files = {*zoo.FILES, CURVE, ".gitattributes", "metadata.json", "model.onnx"}
         assert set(tip(hub)) == expected_files | {"model.int8.onnx", "model.int8.json"}
+        assert f"measured on {cpu.text(cpu.describe())}" in tip(hub)["README.md"].decode()
         known = registry.read_registry(clone / "zoo")["net"]
         assert (known.hub_repo, known.hub_revision) == (REPO, commit)
 

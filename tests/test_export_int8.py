@@ -6,13 +6,14 @@ import shutil
 import numpy as np
 import onnx
 import pytest
-from export_tools import ROOT, sample_data_folder, set_metrics
+from export_tools import ROOT, SATURATES, sample_data_folder, set_metrics
+from onnx import numpy_helper
 from PIL import Image
 from zoo_tools import write_tiny
 
 from export import quantise, verify
 from export.__main__ import main
-from gdn_keras import zoo
+from gdn_keras import cpu, zoo
 from gdn_keras.datasets import load_samples, raw
 
 TRAINED = ROOT / "zoo" / "fashion28_discrete_s1p00"
@@ -45,7 +46,9 @@ def command(folder, target, *options):
 
 def test_int8_is_measured_and_kept(trained, data, target, capsys):
     assert main(command(trained, target)) == 0
-    assert "calibrating on 100 images: bundled samples" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "calibrating on 100 images: bundled samples" in output
+    assert f"onnxruntime has the exact integers on {cpu.text(cpu.describe())}" in output
     report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
     samples = load_samples("fashion_mnist")
     outputs = verify.onnx_runner(target)(samples.images)
@@ -53,13 +56,19 @@ def test_int8_is_measured_and_kept(trained, data, target, capsys):
     assert report["int8"] == {"1.000": right.mean()} and right.mean() > 0.85
     assert report["float"] == {"1.000": 0.85} and report["num_test_images"] == 100
     assert report["options"] == {"opset": 18, "with_scales": False, "uint8": False}
+    assert report["weights"] == quantise.WEIGHTS and report["cpu"] == cpu.describe()
 
     proto = onnx.load(target)
     assert [entry.name for entry in proto.graph.input] == ["image"]
     assert {entry.key for entry in proto.metadata_props} >= {"class_names", "trained_side"}
-    made_by = {name: node.op_type for node in proto.graph.node for name in node.output}
+    by_output = {name: node for node in proto.graph.node for name in node.output}
+    made_by = {name: node.op_type for name, node in by_output.items()}
     convolutions = [node for node in proto.graph.node if node.op_type == "Conv"]
     assert {made_by[node.input[k]] for node in convolutions for k in (0, 1)} == {"DequantizeLinear"}
+    weights = {entry.name: numpy_helper.to_array(entry) for entry in proto.graph.initializer}
+    kernels = [weights[by_output[node.input[1]].input[0]] for node in convolutions]
+    assert [kernel.dtype for kernel in kernels] == [np.uint8] + [np.int8] * (len(kernels) - 1)
+    assert kernels[0].max() > 250 and max(kernel.max() for kernel in kernels[1:]) == 64
     assert sorted(path.name for path in target.parent.iterdir()) == [
         quantise.REPORT_FILE,
         quantise.INT8_FILE,
@@ -67,6 +76,10 @@ def test_int8_is_measured_and_kept(trained, data, target, capsys):
 
     info = zoo.info(trained.path)
     assert quantise.accepted_report(target.parent, info) == report
+    for weights, accepted in (("int8", False), (quantise.WEIGHTS, True)):
+        changed = json.dumps(report | {"weights": weights})
+        target.with_name(quantise.REPORT_FILE).write_text(changed)
+        assert (quantise.accepted_report(target.parent, info) is not None) == accepted
     other = write_tiny(target.parent, "other")
     assert quantise.accepted_report(target.parent, zoo.info(other.path)) is None
     target.write_bytes(target.read_bytes() + b"\0")
@@ -111,6 +124,30 @@ def test_a_bad_calibration_is_refused_and_no_file_is_left(trained, data, target,
     assert "calibrating on 1 images: given files" in captured.out
     assert "int8 loses" in captured.err and "at most 1 is allowed. No file was kept" in captured.err
     assert list(target.parent.iterdir()) == []
+
+
+def test_weights_of_8_bits_are_refused_and_no_file_is_left(
+    trained, data, target, monkeypatch, capsys
+):
+    """As the files were before: exact with VNNI only, so they may not be made anywhere."""
+    from onnxruntime import quantization
+
+    full_range = quantization.quantize_static
+
+    def quantize_static(*args, **options):
+        full_range(*args, **options | {"reduce_range": False})
+
+    monkeypatch.setattr(quantization, "quantize_static", quantize_static)
+    assert main(command(trained, target)) == 1
+    assert "int8 weights must be at most 64" in capsys.readouterr().err
+    assert list(target.parent.iterdir()) == []
+
+    monkeypatch.setattr(quantise.integers, "check_weights", lambda model: None)
+    monkeypatch.setattr(quantise, "MAX_LOSS", 100.0)
+    assert main(command(trained, target)) == (1 if SATURATES else 0)
+    error = capsys.readouterr().err
+    assert ("onnxruntime does not compute the integers of the int8 file" in error) == SATURATES
+    assert target.exists() != SATURATES
 
 
 def test_calibration_files_that_are_not_there(trained, data, target, tmp_path, capsys):

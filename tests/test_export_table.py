@@ -45,13 +45,15 @@ def test_a_network_that_is_trained_again_drops_out(tmp_path, capsys):
         "file_sha256": file_sha256(folder / quantise.INT8_FILE),
         "sampling_density": info.config.sampling_density,
         "options": quantise.DEFAULTS,
+        "weights": quantise.WEIGHTS,
+        "cpu": {"name": "AMD EPYC", "instructions": ["AVX2"]},
         "float": {"1.000": 0.9},
         "int8": {"1.000": 0.8975},
         "worst_loss_ppt": 0.25,
     }
     (folder / quantise.REPORT_FILE).write_text(to_json(report))
     int8_table.update(tmp_path / "out", root=root)
-    row = "| [`net`](../export/int8/net.json) |  | 90.00 / 89.75 |  |  | 0.25 |\n"
+    row = "| [`net`](../export/int8/net.json) |  | 90.00 / 89.75 |  |  | 0.25 | AMD EPYC (AVX2) |\n"
     before, _, rest = page.read_text().partition("<!-- int8 -->\n")
     assert before == "before\n" and rest.endswith(f"{row}<!-- /int8 -->\nafter\n")
     assert "old" not in rest and int8_table.reports(root) == {"net": report}
@@ -62,3 +64,17 @@ def test_a_network_that_is_trained_again_drops_out(tmp_path, capsys):
     int8_table.update(tmp_path / "out", root=root)
     assert "net: its report is of other weights than zoo/net has" in capsys.readouterr().out
     assert "`net`" not in page.read_text() and int8_table.reports(root) == {}
+
+
+def test_a_report_of_a_file_that_was_quantised_otherwise_drops_out(tmp_path):
+    root = make_clone(tmp_path / "clone")
+    (root / "export").unlink()  # a link to the real one
+    info = zoo.info(write_tiny(root / "zoo", "net").path)
+    folder = root / "export" / "int8"
+    folder.mkdir(parents=True)
+    report = {"weights_sha256": info.weights_sha256, "weights": quantise.WEIGHTS}
+    (folder / "net.json").write_text(to_json(report))
+    assert int8_table.stale(root) == []
+    del report["weights"]
+    (folder / "net.json").write_text(to_json(report))
+    assert int8_table.stale(root) == ["net"]
