@@ -59,6 +59,8 @@ def test_logits_and_training_agree_with_tensorflow(folder, backend, case):
     assert len([name for name in names if "trained/jet" in name]) >= 3
     for name in names:
         tolerance = 0.05 if name.endswith("/half") else 1e-4
+        if "/large/" in name:  # after a step whose gradient jumps where two maxima are alike
+            tolerance = 5e-4
         np.testing.assert_allclose(
             ours[name], expected[name], rtol=tolerance, atol=tolerance, err_msg=name
         )

@@ -9,6 +9,7 @@ import pytest
 from helpers import assert_rounded
 
 import gdn_keras.zoo
+from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
 from training import commands, runs, stages, state, trainer
 from training.__main__ import main
@@ -53,7 +54,7 @@ def test_the_published_accuracy_is_what_keras_measures(single, way):
     for key in ("0.500", "1.000"):
         changes = {
             "accuracy": {},
-            "exact_accuracy": {"sampling_density": None},
+            "exact_accuracy": EVERY_PIXEL,
             "matched_accuracy": {"channel_sigmas": (float(key) * 1.0,)},
         }
         model = gdn_keras.zoo.load(folder.path, **changes[way])
