@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers import assert_rounded
+from training_helpers import write_rates
 
 import gdn_keras.zoo
 from gdn_keras.config import EVERY_PIXEL
@@ -270,6 +271,7 @@ def test_who_publishes_is_told_what_else_to_bring_up_to_date(after_single, capsy
     assert main(["queue", "tiny_single", "--runs", str(place.runs)]) == 0  # it is there already
     assert "python -m training" not in capsys.readouterr().out
     shutil.rmtree(place.zoo)
+    write_rates(place.runs)
     for command in ("publish", "queue"):
         assert main([command, "tiny_single", "--runs", str(place.runs)]) == 0
         advice = re.findall(r"`python -m training (\w+)`", capsys.readouterr().out)
