@@ -26,7 +26,7 @@ from export.graph import Graph
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.layers.jet import JetConstants
 from gdn_keras.model import GaussDerNet
-from gdn_keras.scale_space import HYBRID_METHODS, mask_2d
+from gdn_keras.scale_space import discretisation_of, mask_2d
 from gdn_keras.scale_space.plan import Axis, placement
 
 BLOCK = 16  # channels of onnxruntime's blocked layout with AVX-512 (8 with AVX2)
@@ -155,7 +155,7 @@ class LayerWriter:
             (top, bottom), (left, right) = self.pads
             pads = self.graph.integers(0, 0, top, left, 0, 0, bottom, right)
             x = self.graph.add("Pad", x, pads, mode=self.config.padding)
-        if self.config.method not in HYBRID_METHODS:
+        if not discretisation_of(self.config.method).hybrid:
             return self._from_derivatives(x)
         smoothed = self._along(self._along(x, COLUMNS, 0), ROWS, 0)
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)

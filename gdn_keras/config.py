@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
-from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS, scale_levels
-from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
+from gdn_keras.scale_space import (
+    METHODS,
+    PADDINGS,
+    PIXEL_VARIANCE,
+    SELECTIONS,
+    discretisation_of,
+    scale_levels,
+)
 
 # 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
 FORMAT_VERSION = 2
@@ -202,7 +208,8 @@ def _check(config: GaussDerNetConfig) -> None:
     ):
         expect(name, isinstance(getattr(c, name), bool), "True or False")
     if c.compensate_integration:
-        expect("method", c.method.startswith("integrated"), "an integrated one to be compensated")
+        row = discretisation_of(c.method)
+        expect("method", row.integrated, "an integrated one to be compensated")
     if c.learned_sigmas:
         low, high = c.sigma_range
         first, last = 1.0, c.sigma_ratio ** (c.num_layers - 1)

@@ -11,11 +11,11 @@ import numpy as np
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
     JetTerm,
     Smoothing,
     derivative_kernel,
     directional_weights,
+    discretisation_of,
     jet_terms,
     scale_normalisation,
 )
@@ -133,7 +133,8 @@ def _kernels(config: GaussDerNetConfig, sigma: float) -> list[np.ndarray]:
     smoothing = Smoothing(
         config.method, config.truncation, config.padding, config.compensate_integration
     )
-    radius = None if config.method in HYBRID_METHODS else kernel_radius(sigma, smoothing)
+    hybrid = discretisation_of(config.method).hybrid
+    radius = None if hybrid else kernel_radius(sigma, smoothing)
     kernels = [
         derivative_kernel(
             sigma,

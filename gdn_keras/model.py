@@ -16,8 +16,14 @@ from gdn_keras.layers import (
     ScalePooling,
     SpatialSelection,
 )
-from gdn_keras.layers.jet import ring_of
-from gdn_keras.scale_space import ChannelPlan, Smoothing, jet_terms, plan_channel
+from gdn_keras.layers.jet import is_fused
+from gdn_keras.scale_space import (
+    ChannelPlan,
+    Smoothing,
+    discretisation_of,
+    jet_terms,
+    plan_channel,
+)
 
 # A learned sigma may become this small on a coarse grid: the grids of the networks with fixed
 # sigmas have 0.7 samples per sigma or more.
@@ -177,7 +183,7 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
                     config.padding,
                     config.compensate_integration,
                 ),
-                ring=ring_of(config.method, config.jet_order),
+                ring=discretisation_of(config.method).ring(config.jet_order),
                 selection=config.spatial_selection,
                 density=config.sampling_density,
                 reach=config.reach,
@@ -282,7 +288,7 @@ def fold(model: GaussDerNet) -> GaussDerNet:
             kernel, bias = kernel * scale, beta - mean * scale
         target.kernel.assign(kernel.astype("float32"))
         target.bias.assign(bias.astype("float32"))
-        if source.ratio is not False:
+        if source.ratio is not None:
             target.ratio.assign(keras.ops.copy(source.ratio))
     return folded
 
@@ -341,7 +347,7 @@ def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> in
     if dense:  # of the image alone, also if it goes on outside; padding costs nothing
         config = config.replace(padding="zero", **EVERY_PIXEL)
     inputs = (config.input_channels, *config.widths)
-    fused = ring_of(config.method, config.jet_order) == 1
+    fused = is_fused(config.method, config.jet_order)
     total = 0
     for plan in channel_plans(config, window=not dense):
         for k, layer in enumerate(plan.layers):

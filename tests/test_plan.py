@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
+    DISCRETISATIONS,
     METHODS,
     PADDINGS,
     LayerPlan,
@@ -81,8 +81,8 @@ def test_matrix_is_padding_and_correlation(size, sigma, padding):
 @pytest.mark.parametrize("method", METHODS)
 def test_matrix_of_every_method_and_order(method, padding):
     grid = Grid(12)
-    ring = 1 if method in HYBRID_METHODS else 0
-    for order in (0,) if method in HYBRID_METHODS else (0, 1, 2, 3):
+    ring = 1 if DISCRETISATIONS[method].hybrid else 0
+    for order in DISCRETISATIONS[method].orders(3):
         check_matrix(Axis(grid, grid, grid, ring), 1.3, Smoothing(method, padding=padding), order)
 
 
@@ -93,7 +93,7 @@ def test_matrix_of_every_method_and_order(method, padding):
 def test_every_matrix_of_a_plan(size, selection, density, padding):
     # odd and even domains, clipped and unclipped windows, coarser outputs, half-sample offsets
     for method in ("discrete", "integrated_derivative"):
-        hybrid = method in HYBRID_METHODS
+        hybrid = DISCRETISATIONS[method].hybrid
         smoothing = Smoothing(method, padding=padding)
         plan = plan_channel(
             (size, size),
