@@ -301,8 +301,6 @@ def test_scale_normalised_response_to_a_wave_does_not_depend_on_scale(method, or
 def test_scale_normalisation_power():
     assert scale_normalisation(2.0, 3) == 8
     assert scale_normalisation(2.0, 0) == 1
-    assert scale_normalisation(4.0, 1, gamma=0.5) == 2
-    assert scale_normalisation(4.0, 2, gamma=0.0) == 1
 
 
 # --- scale levels

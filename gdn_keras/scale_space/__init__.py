@@ -22,7 +22,6 @@ from gdn_keras.scale_space.plan import ChannelPlan as ChannelPlan
 from gdn_keras.scale_space.plan import LayerPlan as LayerPlan
 from gdn_keras.scale_space.plan import Smoothing as Smoothing
 from gdn_keras.scale_space.plan import plan_channel as plan_channel
-from gdn_keras.scale_space.plan import smoothing_matrix as smoothing_matrix
 from gdn_keras.scale_space.scales import GeometricFit as GeometricFit
 from gdn_keras.scale_space.scales import channel_scales as channel_scales
 from gdn_keras.scale_space.scales import fit_geometric as fit_geometric
