@@ -2,7 +2,8 @@
 
 Every scale channel is computed on every pixel: separable smoothing by two depthwise convolutions,
 five difference maps, a 1x1 convolution that mixes them, batch norm, ReLU. For 2-jets of smoothed
-images (the hybrid discretisations). It gives the logits of our dense network for the same weights.
+images (the hybrid discretisations). It walks the blocks of a config, and gives the logits of our
+dense network for the same weights.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig
-from gdn_keras.scale_space import jet_masks, jet_terms, smoothing_kernel
+from gdn_keras.config import Block
+from gdn_keras.scale_space import discretisation_of, jet_masks, jet_terms, smoothing_kernel
 
 _PADDING = {"zero": "constant", "reflect": "reflect", "edge": "replicate"}
 
@@ -22,11 +24,11 @@ _PADDING = {"zero": "constant", "reflect": "reflect", "edge": "replicate"}
 class PlainJet(nn.Module):
     """A jet layer: (batch, c_in, height, width) at one sigma to (batch, c_out, height, width)."""
 
-    def __init__(self, c_in: int, c_out: int, config: GaussDerNetConfig):
+    def __init__(self, block: Block, config: GaussDerNetConfig):
         super().__init__()
         self.config = config
-        self.terms = jet_terms(2)
-        self.mix = nn.Conv2d(len(self.terms) * c_in, c_out, 1, bias=False)
+        terms = len(block.terms)
+        self.mix = nn.Conv2d(terms * block.c_in, block.c_out, 1, bias=block.norm is None)
 
     def forward(self, maps: torch.Tensor, sigma: float) -> torch.Tensor:
         channels = maps.shape[1]
@@ -48,34 +50,32 @@ class PlainGaussDerNet(nn.Module):
 
     def __init__(self, config: GaussDerNetConfig):
         super().__init__()
-        two_jets = config.jet_order == 2 and not config.zero_order and not config.learned_sigmas
-        if not two_jets or config.padding not in _PADDING:
+        two_jets = all(block.terms == jet_terms(2) for block in config.blocks())
+        smoothed = discretisation_of(config.method).hybrid and not config.learned_sigmas
+        if not (two_jets and smoothed) or config.padding not in _PADDING:
             raise ValueError(
-                "The plain network has 2-jets at fixed scales without zero order and pads every "
-                f"layer. Received: {config}."
+                "The plain network has 2-jets at fixed scales, as differences of smoothed images, "
+                f"without zero order, and pads every layer. Received: {config}."
             )
         self.config = config
-        inputs = (config.input_channels, *config.widths)
-        self.jets = nn.ModuleList(
-            PlainJet(c_in, c_out, config)
-            for c_in, c_out in zip(inputs, config.layer_widths, strict=True)
-        )
+        self.blocks = config.blocks()
+        self.jets = nn.ModuleList(PlainJet(block, config) for block in self.blocks)
         # torch's momentum is the share of the new; ours is the share of the old
         self.norms = nn.ModuleList(
-            nn.BatchNorm2d(c_out, eps=1e-5, momentum=0.1) for c_out in config.layer_widths
+            nn.BatchNorm2d(block.c_out, eps=1e-5, momentum=0.1) if block.norm else nn.Identity()
+            for block in self.blocks
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         config = self.config
         maps = [images / 255] * len(config.channel_sigmas)
-        for k, (jet, norm) in enumerate(zip(self.jets, self.norms, strict=True)):
-            ratio = config.sigma_ratio**k
+        for block, jet, norm in zip(self.blocks, self.jets, self.norms, strict=True):
             maps = [
-                jet(tensor, first * ratio)
+                jet(tensor, first * block.sigma_ratio)
                 for tensor, first in zip(maps, config.channel_sigmas, strict=True)
             ]
-            # statistics of all scale channels together
-            maps = functional.relu(norm(torch.cat(maps))).chunk(len(maps))
+            joined = norm(torch.cat(maps))  # statistics of all scale channels together
+            maps = (functional.relu(joined) if block.relu else joined).chunk(len(maps))
         scale_logits = torch.stack([_select(tensor, config.spatial_selection) for tensor in maps])
         if config.scale_pooling == "average":
             return scale_logits.mean(0)
@@ -85,12 +85,16 @@ class PlainGaussDerNet(nn.Module):
 
     def load(self, model: GaussDerNet) -> PlainGaussDerNet:
         """Take over the weights of a Keras network."""
-        for k, (jet, norm) in enumerate(zip(self.jets, self.norms, strict=True), start=1):
-            kernel = _array(model.get_layer(f"jet_{k}").kernel)  # (term, c_in, c_out)
+        for block, jet, norm in zip(self.blocks, self.jets, self.norms, strict=True):
+            source = model.get_layer(block.jet)
+            kernel = _array(source.kernel)  # (term, c_in, c_out)
             jet.mix.weight.data = torch.tensor(
                 kernel.transpose(2, 1, 0).reshape(kernel.shape[2], -1, 1, 1)
             )
-            weights = model.get_layer(f"norm_{k}").weights
+            if block.norm is None:
+                jet.mix.bias.data = torch.tensor(_array(source.bias))
+                continue
+            weights = model.get_layer(block.norm).weights
             names = ("weight", "bias", "running_mean", "running_var")
             for name, weight in zip(names, weights, strict=True):
                 getattr(norm, name).data = torch.tensor(_array(weight))

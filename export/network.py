@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from export.graph import Graph
-from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.layers.jet import JetConstants
 from gdn_keras.model import GaussDerNet
-from gdn_keras.scale_space import HYBRID_METHODS, mask_2d
+from gdn_keras.scale_space import discretisation_of, mask_2d
 from gdn_keras.scale_space.plan import Axis, placement
 
 BLOCK = 16  # channels of onnxruntime's blocked layout with AVX-512 (8 with AVX2)
@@ -82,17 +82,16 @@ def write_network(
             every pixel.
         split: 3x3 kernels may become smaller ones on differences; best in float, not in int8.
     """
-    config = model.config
     maps = []
     for x, layers in zip(images, _channels(model), strict=True):
-        for k, constants in enumerate(layers, start=1):
-            if k == 1:  # pixels 0…255 become 0…1
+        for k, (block, constants) in enumerate(zip(model.blocks, layers, strict=True)):
+            if k == 0:  # pixels 0…255 become 0…1
                 constants = constants._replace(coefficients=constants.coefficients / 255)
             writer = LayerWriter(
-                graph, constants, config, first=k == 1, dynamic=dynamic, split=split
+                graph, block, constants, model.config, first=k == 0, dynamic=dynamic, split=split
             )
             x = writer.write(x)
-            if config.final_relu or k < config.num_layers:
+            if block.relu:
                 x = graph.add("Relu", x)
         maps.append(x)
     return maps
@@ -110,11 +109,9 @@ def input_reach(model: GaussDerNet) -> list[int]:
 
 
 def _channels(model: GaussDerNet) -> list[list[JetConstants]]:
-    config = model.config
-    layers = [model.get_layer(f"jet_{k}") for k in range(1, config.num_layers + 1)]
     return [
-        [layer.constants(channel) for layer in layers]
-        for channel in range(len(config.channel_sigmas))
+        [model.get_layer(block.jet).constants(channel) for block in model.blocks]
+        for channel in range(len(model.config.channel_sigmas))
     ]
 
 
@@ -124,6 +121,7 @@ class LayerWriter:
     def __init__(
         self,
         graph: Graph,
+        block: Block,
         constants: JetConstants,
         config: GaussDerNetConfig,
         *,
@@ -132,6 +130,7 @@ class LayerWriter:
         split: bool,
     ):
         self.graph = graph
+        self.block = block
         self.constants = constants
         self.config = config
         self.first = first
@@ -155,7 +154,7 @@ class LayerWriter:
             (top, bottom), (left, right) = self.pads
             pads = self.graph.integers(0, 0, top, left, 0, 0, bottom, right)
             x = self.graph.add("Pad", x, pads, mode=self.config.padding)
-        if self.config.method not in HYBRID_METHODS:
+        if not discretisation_of(self.config.method).hybrid:
             return self._from_derivatives(x)
         smoothed = self._along(self._along(x, COLUMNS, 0), ROWS, 0)
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)
@@ -222,7 +221,7 @@ class LayerWriter:
         names = [term.name for term in self.constants.terms]
         named = dict(zip(names, self.constants.coefficients, strict=True))
         total = None
-        for part in _PARTS[self.config.jet_order]:
+        for part in _PARTS[self.block.jet_order]:
             if not set(part.taps) <= set(named):
                 continue
             differences = self._each_channel(x, np.outer(part.rows, part.columns))

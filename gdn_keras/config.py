@@ -9,14 +9,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
-from gdn_keras.scale_space import METHODS, PADDINGS, SELECTIONS, scale_levels
-from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
+from gdn_keras.scale_space import (
+    METHODS,
+    PADDINGS,
+    PIXEL_VARIANCE,
+    SELECTIONS,
+    JetTerm,
+    discretisation_of,
+    jet_terms,
+    scale_levels,
+)
 
 # 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
 FORMAT_VERSION = 2
 # as the paper computes: changes to a config that cost no weights
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One link of the chain that a network is: a jet layer, batch norm, ReLU.
+
+    Whatever goes through a network goes through `config.blocks()`. What is new about another kind
+    of block is a field here, and is computed in four places: the Keras model, the ONNX file, and
+    the two networks that they are compared with, in PyTorch and in numpy.
+    """
+
+    jet: str  # the names of its layers; None: the block has no such layer
+    norm: str | None  # batch norm has a bias; without it the jet layer has one
+    relu: str | None
+    c_in: int
+    c_out: int
+    jet_order: int
+    zero_order: bool
+    sigma_ratio: float  # sigma over that of the first block, in every scale channel
+
+    @property
+    def terms(self) -> tuple[JetTerm, ...]:
+        """What the coefficients of the jet layer multiply."""
+        return jet_terms(self.jet_order, self.zero_order)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +108,28 @@ class GaussDerNetConfig:
     def layer_widths(self) -> tuple[int, ...]:
         """Output feature channels of every layer, the last one included."""
         return (*self.widths, self.num_classes)
+
+    def blocks(self, *, folded: bool = False) -> tuple[Block, ...]:
+        """The network from the image to the last maps; `folded` has no batch norm."""
+        inputs = (self.input_channels, *self.widths)
+        ratios = self.layer_sigmas(1.0)
+        blocks = []
+        for k in range(1, self.num_layers + 1):
+            last = k == self.num_layers
+            normalised = (self.final_batch_norm or not last) and not folded
+            blocks.append(
+                Block(
+                    jet=f"jet_{k}",
+                    norm=f"norm_{k}" if normalised else None,
+                    relu=f"relu_{k}" if self.final_relu or not last else None,
+                    c_in=inputs[k - 1],
+                    c_out=self.layer_widths[k - 1],
+                    jet_order=self.jet_order,
+                    zero_order=self.zero_order and k > 1,
+                    sigma_ratio=ratios[k - 1],
+                )
+            )
+        return tuple(blocks)
 
     def layer_sigmas(self, channel_sigma: float) -> tuple[float, ...]:
         """Sigma of every layer in the scale channel that starts at `channel_sigma`."""
@@ -202,7 +256,8 @@ def _check(config: GaussDerNetConfig) -> None:
     ):
         expect(name, isinstance(getattr(c, name), bool), "True or False")
     if c.compensate_integration:
-        expect("method", c.method.startswith("integrated"), "an integrated one to be compensated")
+        row = discretisation_of(c.method)
+        expect("method", row.integrated, "an integrated one to be compensated")
     if c.learned_sigmas:
         low, high = c.sigma_range
         first, last = 1.0, c.sigma_ratio ** (c.num_layers - 1)

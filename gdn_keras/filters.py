@@ -11,12 +11,10 @@ import numpy as np
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
-    JetTerm,
     Smoothing,
     derivative_kernel,
     directional_weights,
-    jet_terms,
+    discretisation_of,
     scale_normalisation,
 )
 from gdn_keras.scale_space.plan import kernel_radius
@@ -78,7 +76,7 @@ def closest_derivatives(model: GaussDerNet, *, layer: int, channel: int = 0) -> 
     gram = _gram(basis)
     filters = coefficients.reshape(len(coefficients), -1)
     filters = filters / np.maximum(_norm(filters, gram), np.finfo(float).tiny)
-    terms = _layer_terms(model.config, layer)
+    terms = model.blocks[layer - 1].terms
     orders = range(1, model.config.jet_order + 1)
     candidates = [(KINDS[k - 1], *_best_direction(filters, gram, terms, k)) for k in orders]
     laplacian = np.array([(t.name in ("xx", "yy")) / t.factor for t in terms])[:, None]
@@ -105,10 +103,6 @@ def derivative_label(kind: str, angle: float) -> str:
     return f"∂{power} {round(math.degrees(angle)) % 180}°"
 
 
-def _layer_terms(config: GaussDerNetConfig, layer: int) -> tuple[JetTerm, ...]:
-    return jet_terms(config.jet_order, config.zero_order and layer > 1)
-
-
 def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np.ndarray]:
     """Images (term, size, size) of what the coefficients (term, input, output) multiply."""
     config = model.config
@@ -119,12 +113,12 @@ def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np
         if value not in range(low, high + 1):
             raise ValueError(f"`{name}` must be from {low} to {high}. Received: {name}={value}.")
     sigma = float(layer_sigmas(model)[channel, layer - 1])
-    kernels = _kernels(config, sigma)
+    block, kernels = model.blocks[layer - 1], _kernels(config, sigma)
     basis = [
         t.factor * scale_normalisation(sigma, t.order) * np.outer(kernels[t.y], kernels[t.x])
-        for t in _layer_terms(config, layer)
+        for t in block.terms
     ]
-    weights = keras.ops.convert_to_numpy(model.get_layer(f"jet_{layer}").kernel)
+    weights = keras.ops.convert_to_numpy(model.get_layer(block.jet).kernel)
     return np.array(basis), weights.astype(float)
 
 
@@ -133,7 +127,8 @@ def _kernels(config: GaussDerNetConfig, sigma: float) -> list[np.ndarray]:
     smoothing = Smoothing(
         config.method, config.truncation, config.padding, config.compensate_integration
     )
-    radius = None if config.method in HYBRID_METHODS else kernel_radius(sigma, smoothing)
+    hybrid = discretisation_of(config.method).hybrid
+    radius = None if hybrid else kernel_radius(sigma, smoothing)
     kernels = [
         derivative_kernel(
             sigma,

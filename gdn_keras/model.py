@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
+from gdn_keras.config import EVERY_PIXEL, Block, GaussDerNetConfig
 from gdn_keras.layers import (
     JetLayer,
     ScaleBatchNormalization,
@@ -16,8 +16,13 @@ from gdn_keras.layers import (
     ScalePooling,
     SpatialSelection,
 )
-from gdn_keras.layers.jet import ring_of
-from gdn_keras.scale_space import ChannelPlan, Smoothing, jet_terms, plan_channel
+from gdn_keras.layers.jet import is_fused
+from gdn_keras.scale_space import (
+    ChannelPlan,
+    Smoothing,
+    discretisation_of,
+    plan_channel,
+)
 
 # A learned sigma may become this small on a coarse grid: the grids of the networks with fixed
 # sigmas have 0.7 samples per sigma or more.
@@ -36,8 +41,8 @@ def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
 class GaussDerNet(keras.Model):
     """A Gaussian derivative network as a functional Keras model.
 
-    Layers are named `jet_k`, `norm_k`, `relu_k` (k = 1 … number of layers), then `selection`,
-    `scale_dropout`, `pooling`. Every one of them handles all scale channels.
+    Layers are those of `blocks`, named `jet_k`, `norm_k`, `relu_k` (k = 1 … number of layers), then
+    `selection`, `scale_dropout`, `pooling`. Every one of them handles all scale channels.
 
     Args:
         config: a `GaussDerNetConfig` or the dict it makes.
@@ -69,31 +74,29 @@ class GaussDerNet(keras.Model):
         plans, ranges = channel_plans(config), sigma_ranges(config)
         maps = [pixels] * len(plans)
         layer_maps = []
-        for k, width in enumerate(config.layer_widths, start=1):
-            last = k == config.num_layers
-            normalised = (config.final_batch_norm or not last) and not folded
+        for k, block in enumerate(config.blocks(folded=folded)):
             maps = JetLayer(
-                width,
-                sigma=tuple(plan.layers[k - 1].sigma for plan in plans),
-                jet_order=config.jet_order,
-                zero_order=config.zero_order and k > 1,
+                block.c_out,
+                sigma=tuple(plan.layers[k].sigma for plan in plans),
+                jet_order=block.jet_order,
+                zero_order=block.zero_order,
                 method=config.method,
                 padding=config.padding,
                 truncation=config.truncation,
                 compensate=config.compensate_integration,
-                use_bias=not normalised,  # batch norm has a bias of its own
-                learned_ratio=config.sigma_ratio ** (k - 1) if config.learned_sigmas else None,
-                ratio_range=ranges[k - 1],
-                plans=[plan.layers[k - 1] for plan in plans],
+                use_bias=block.norm is None,  # batch norm has a bias of its own
+                learned_ratio=block.sigma_ratio if config.learned_sigmas else None,
+                ratio_range=ranges[k],
+                plans=[plan.layers[k] for plan in plans],
                 dtype=policy,
-                name=f"jet_{k}",
+                name=block.jet,
             )(maps)
-            if normalised:
+            if block.norm:
                 maps = ScaleBatchNormalization(
-                    synchronized=synchronized, dtype=policy, name=f"norm_{k}"
+                    synchronized=synchronized, dtype=policy, name=block.norm
                 )(maps)
-            if config.final_relu or not last:
-                relu = keras.layers.ReLU(dtype=policy, name=f"relu_{k}")
+            if block.relu:
+                relu = keras.layers.ReLU(dtype=policy, name=block.relu)
                 maps = [relu(tensor) for tensor in maps]
             layer_maps.append(maps)
         scale_logits = SpatialSelection(
@@ -114,6 +117,11 @@ class GaussDerNet(keras.Model):
         self._layer_maps = layer_maps
         for layer in frozen:
             self.get_layer(layer).trainable = False
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The layers from the image to the last maps, and their names."""
+        return self.config.blocks(folded=self.folded)
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -177,7 +185,7 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
                     config.padding,
                     config.compensate_integration,
                 ),
-                ring=ring_of(config.method, config.jet_order),
+                ring=discretisation_of(config.method).ring(config.jet_order),
                 selection=config.spatial_selection,
                 density=config.sampling_density,
                 reach=config.reach,
@@ -268,13 +276,13 @@ def fold(model: GaussDerNet) -> GaussDerNet:
     if model.folded:
         return model
     folded = GaussDerNet(model.config, folded=True, dtype=model.policy, name=model.name)
-    for k in range(1, model.config.num_layers + 1):
-        source, target = model.get_layer(f"jet_{k}"), folded.get_layer(f"jet_{k}")
+    for block in model.blocks:
+        source, target = model.get_layer(block.jet), folded.get_layer(block.jet)
         kernel = keras.ops.convert_to_numpy(source.kernel).astype("float64")
-        norm = _layer_or_none(model, f"norm_{k}")
-        if norm is None:
+        if block.norm is None:
             bias = keras.ops.convert_to_numpy(source.bias)
         else:
+            norm = model.get_layer(block.norm)
             gamma, beta, mean, variance = (
                 keras.ops.convert_to_numpy(w).astype("float64") for w in norm.weights
             )
@@ -282,7 +290,7 @@ def fold(model: GaussDerNet) -> GaussDerNet:
             kernel, bias = kernel * scale, beta - mean * scale
         target.kernel.assign(kernel.astype("float32"))
         target.bias.assign(bias.astype("float32"))
-        if source.ratio is not False:
+        if source.ratio is not None:
             target.ratio.assign(keras.ops.copy(source.ratio))
     return folded
 
@@ -297,8 +305,8 @@ def layer_sigmas(model: GaussDerNet) -> np.ndarray:
     if not config.learned_sigmas:
         return np.array([config.layer_sigmas(first) for first in config.channel_sigmas])
     ratios = [
-        float(keras.ops.convert_to_numpy(model.get_layer(f"jet_{k}").ratio))
-        for k in range(1, config.num_layers + 1)
+        float(keras.ops.convert_to_numpy(model.get_layer(block.jet).ratio))
+        for block in model.blocks
     ]
     return np.outer(config.channel_sigmas, ratios)
 
@@ -320,15 +328,13 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
     The constants of all inputs of a feature act only as their sum, and batch norm takes that away,
     so the network itself has none of them.
     """
-    inputs = (config.input_channels, *config.widths)
     total = 0
-    for k, (c_in, c_out) in enumerate(zip(inputs, config.layer_widths, strict=True), start=1):
-        terms = len(jet_terms(config.jet_order, config.zero_order and k > 1))
+    for block in config.blocks():
+        pairs, terms = block.c_in * block.c_out, len(block.terms)
         if as_paper:
-            total += (terms + 1) * c_in * c_out
+            total += (terms + 1) * pairs
         else:
-            normalised = config.final_batch_norm or k < config.num_layers
-            total += terms * c_in * c_out + (2 if normalised else 1) * c_out
+            total += terms * pairs + (2 if block.norm else 1) * block.c_out
             total += config.learned_sigmas
     return total
 
@@ -340,20 +346,17 @@ def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> in
     """
     if dense:  # of the image alone, also if it goes on outside; padding costs nothing
         config = config.replace(padding="zero", **EVERY_PIXEL)
-    inputs = (config.input_channels, *config.widths)
-    fused = ring_of(config.method, config.jet_order) == 1
     total = 0
     for plan in channel_plans(config, window=not dense):
-        for k, layer in enumerate(plan.layers):
-            c_in, c_out = inputs[k], config.layer_widths[k]
+        for block, layer in zip(config.blocks(), plan.layers, strict=True):
+            c_in, c_out = block.c_in, block.c_out
             (h, w), ring = layer.output_size, layer.rows.ring
             rows, columns = layer.rows.window.count, layer.columns.window.count
-            if fused:
+            if is_fused(config.method, block.jet_order):
                 h_, w_ = h + 2 * ring, w + 2 * ring
                 total += c_in * (h_ * rows * columns + h_ * w_ * columns) + 9 * h * w * c_in * c_out
             else:
-                terms = len(jet_terms(config.jet_order, config.zero_order and k > 0))
-                orders = config.jet_order + 1
+                terms, orders = len(block.terms), block.jet_order + 1
                 total += c_in * (orders * h * rows * columns + terms * h * w * columns)
                 total += terms * h * w * c_in * c_out
     return total

@@ -265,7 +265,7 @@ def plot_activation_maps(
     image_title: str = "",
     colour_bar: bool = True,
 ) -> None:
-    """An image and its activation maps on one common colour scale, as in Figures 18 and 19.
+    """An image and its activation maps on one common colour scale, as in Figures 19 and 20.
 
     Args:
         image: raw pixels, (height, width, 1 or 3).
@@ -294,7 +294,7 @@ def plot_activation_maps(
 def plot_filters(
     filters: Sequence[np.ndarray], axes: Sequence[Axes], *, titles: Sequence[str] = ()
 ) -> None:
-    """Filters as images, positive red, negative blue, zero white, as in Figures 20 and 21.
+    """Filters as images, positive red, negative blue, zero white, as in Figures 21 and 22.
 
     Every filter has a colour scale of its own. `axes` beyond the number of filters are left empty.
     """
@@ -345,7 +345,7 @@ def plot_sigmas(
     fits: Mapping[str, tuple[float, float]] | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> None:
-    """Sigma of every layer, one line per network, as in Figure 17.
+    """Sigma of every layer, one line per network, as in Figure 18.
 
     Args:
         sigmas: label -> sigma of layers 1, 2, …

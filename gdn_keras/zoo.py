@@ -223,8 +223,8 @@ def download(
 
 def _head(model: GaussDerNet) -> list[str]:
     """The variables whose shapes follow the number of classes; a learned sigma does not."""
-    last = model.config.num_layers
-    layers = [layer for layer in model.layers if layer.name in (f"jet_{last}", f"norm_{last}")]
+    last = model.blocks[-1]
+    layers = [layer for layer in model.layers if layer.name in (last.jet, last.norm)]
     return [f"{layer.name}/{v.name}" for layer in layers for v in layer.weights if v.shape != ()]
 
 

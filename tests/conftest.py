@@ -23,11 +23,9 @@ def release_memory():
         import keras
 
         from gdn_keras.layers import smoothing
-        from gdn_keras.scale_space import plan
 
         keras.backend.clear_session()
         smoothing.correlations.cache_clear()
-        plan.smoothing_matrix.cache_clear()
     gc.collect()
 
 

@@ -37,10 +37,10 @@ def randomise(model, seed=0):
 
 
 def weights_by_layer(model):
-    """One dict of arrays per layer k, with the weights of jet_k and norm_k by their names."""
+    """One dict of arrays per block, with the weights of its layers by their names."""
     layers = []
-    for k in range(1, model.config.num_layers + 1):
-        named = [layer for layer in model.layers if layer.name in (f"jet_{k}", f"norm_{k}")]
+    for block in model.blocks:
+        named = [layer for layer in model.layers if layer.name in (block.jet, block.norm)]
         layers.append(
             {w.name: keras.ops.convert_to_numpy(w) for layer in named for w in layer.weights}
         )

@@ -1,6 +1,7 @@
 """A slow, obviously correct Gaussian derivative network: pyscsp kernels, scipy correlation.
 
-Written from the equations alone. It shares no code with `gdn_keras`; weights come as plain arrays.
+Written from the equations alone. It shares no code with `gdn_keras`; weights come as plain arrays,
+and which layers there are, as `config.blocks()`.
 """
 
 from math import factorial
@@ -76,24 +77,23 @@ def scale_channel(image, weights, config, first_sigma):
     if config.padding == "mirror":  # the image goes on; what is outside is cut off in the end
         margin = sum(int(7 * first_sigma * config.sigma_ratio**k) + 7 for k in range(len(weights)))
         features = np.pad(features, ((margin, margin), (margin, margin), (0, 0)), mode="symmetric")
-    for k, layer in enumerate(weights):
-        last = k == len(weights) - 1
+    for k, (block, layer) in enumerate(zip(config.blocks(), weights, strict=True)):
         features = jet_layer(
             features,
             layer["kernel"],
             sigma=first_sigma * config.sigma_ratio**k,
-            jet_order=config.jet_order,
-            zero_order=config.zero_order and k > 0,
+            jet_order=block.jet_order,
+            zero_order=block.zero_order,
             method=config.method,
             padding=config.padding,
             truncation=config.truncation,
         )
         features = features + layer.get("bias", 0.0)
-        if config.final_batch_norm or not last:
+        if block.norm:
             deviation = np.sqrt(layer["moving_variance"] + 1e-5)
             features = (features - layer["moving_mean"]) / deviation
             features = features * layer["gamma"] + layer["beta"]
-        if config.final_relu or not last:
+        if block.relu:
             features = np.maximum(features, 0.0)
     return features[margin : margin + len(image), margin : margin + image.shape[1]]
 

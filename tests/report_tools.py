@@ -114,7 +114,7 @@ def selected(width_max=0.4, width_avg=0.6, slope=1.0) -> Results:
 
 
 def write_learned(path: Path) -> Results:
-    """Sigmas as Figure 17 and Tables 11 and 12 describe them."""
+    """Sigmas as Figure 18 and Tables 11 and 12 describe them."""
     for family in ("fashion28", "cifar32"):
         for method in ("sampled_derivative", "integrated_derivative", "sampled", "integrated"):
             for norm in ("bn", "nobn"):

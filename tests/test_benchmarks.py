@@ -20,8 +20,15 @@ from benchmarks.timing import Worker, take_sample  # noqa: E402
 
 @pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
 @pytest.mark.parametrize("pooling", ["average", "max", "logsumexp"])
-def test_the_plain_network_gives_the_logits_of_ours(padding, pooling):
-    config = small_config(input_size=(20, 17), padding=padding, scale_pooling=pooling)
+@pytest.mark.parametrize("final", [True, False])
+def test_the_plain_network_gives_the_logits_of_ours(padding, pooling, final):
+    config = small_config(
+        input_size=(20, 17),
+        padding=padding,
+        scale_pooling=pooling,
+        final_batch_norm=final,
+        final_relu=final,
+    )
     model = randomise(build_model(config))
     images = random_images(config)
     plain = PlainGaussDerNet(config).load(model).eval()
@@ -44,7 +51,9 @@ def test_the_plain_network_normalises_all_scale_channels_together():
     np.testing.assert_allclose(logits, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("changes", [{"jet_order": 3}, {"padding": "mirror"}])
+@pytest.mark.parametrize(
+    "changes", [{"jet_order": 3}, {"padding": "mirror"}, {"method": "sampled_derivative"}]
+)
 def test_the_plain_network_refuses_what_it_does_not_compute(changes):
     with pytest.raises(ValueError, match="2-jets at fixed scales.* pads every layer"):
         PlainGaussDerNet(small_config(**changes))

@@ -45,6 +45,26 @@ EVERY_FIELD = make(
 )
 
 
+def test_blocks_are_the_chain_from_the_image_to_the_classes():
+    first, second, last = make(zero_order=True, jet_order=3).blocks()
+    assert (first.jet, first.norm, first.relu) == ("jet_1", "norm_1", "relu_1")
+    assert (last.jet, last.norm, last.relu) == ("jet_3", "norm_3", "relu_3")
+    blocks = (first, second, last)
+    assert [(block.c_in, block.c_out) for block in blocks] == [(3, 8), (8, 16), (16, 10)]
+    assert [block.zero_order for block in blocks] == [False, True, True]
+    assert [len(block.terms) for block in blocks] == [9, 10, 10]
+    assert [block.sigma_ratio for block in blocks] == [1.0, 1.28, 1.28**2]
+
+
+def test_blocks_have_the_layers_that_the_config_says():
+    blocks = make(final_batch_norm=False, final_relu=False).blocks()
+    assert [block.norm for block in blocks] == ["norm_1", "norm_2", None]
+    assert [block.relu for block in blocks] == ["relu_1", "relu_2", None]
+    folded = make().blocks(folded=True)
+    assert [block.norm for block in folded] == [None] * 3
+    assert [block.relu for block in folded] == ["relu_1", "relu_2", "relu_3"]
+
+
 def test_every_field_survives_json_bit_for_bit():
     defaults = make()
     for field in dataclasses.fields(GaussDerNetConfig):

@@ -15,7 +15,7 @@ from gdn_keras.explain import (
     effective_filters,
     strongest_pairs,
 )
-from gdn_keras.scale_space import METHODS, directional_weights, jet_terms
+from gdn_keras.scale_space import DISCRETISATIONS, METHODS, directional_weights, jet_terms
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def small_model():
 @pytest.mark.parametrize("jet_order", [2, 3])
 @pytest.mark.parametrize("method", METHODS)
 def test_filters_are_the_impulse_response_of_the_layer(method, jet_order):
-    compensate = method.startswith("integrated")
+    compensate = DISCRETISATIONS[method].integrated
     model = build_model(
         small_config(
             method=method,

@@ -9,10 +9,9 @@ import reference
 import tensorflow as tf
 
 from gdn_keras.layers import Clamp, JetLayer
-from gdn_keras.layers.jet import ring_of
-from gdn_keras.layers.learned import learned_kernel
+from gdn_keras.layers.learned import LEARNED_KERNELS, learned_kernel
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
+    DISCRETISATIONS,
     METHODS,
     PADDINGS,
     Smoothing,
@@ -56,7 +55,7 @@ def test_derivatives_of_polynomials(jet_order, method):
         ]
         expected = sigma**term.order * term.factor
         # exact but for the two derivative methods, which are sampled
-        tolerance = 1e-4 if method in HYBRID_METHODS else 2e-3
+        tolerance = 1e-4 if DISCRETISATIONS[method].hybrid else 2e-3
         assert centre[index] == pytest.approx(expected, rel=tolerance), term.name
         for other, value in zip(terms, centre, strict=True):
             if other.order > term.order:  # higher derivatives of a polynomial vanish
@@ -129,11 +128,22 @@ def test_compensated_integrated_kernels_are_narrower():
 # --- learned scales ---
 
 
+def test_every_discretisation_has_a_learned_kernel():
+    assert set(LEARNED_KERNELS) == {row.kernel for row in DISCRETISATIONS.values()}
+
+
+def test_learned_kernels_take_no_differences():
+    for method, row in DISCRETISATIONS.items():
+        if row.hybrid:
+            with pytest.raises(ValueError, match=f"`order` must be 0 for method='{method}'.*=1"):
+                learned_kernel(1.0, 1, method=method, radius=3)
+
+
 @pytest.mark.parametrize("offset", [0.0, 0.5])
 @pytest.mark.parametrize("method", METHODS)
 def test_learned_kernels_are_the_kernels(method, offset):
-    orders = (0,) if method in HYBRID_METHODS else (0, 1, 2, 3)
-    compensated = (False, True) if method.startswith("integrated") else (False,)
+    orders = DISCRETISATIONS[method].orders(3)
+    compensated = (False, True) if DISCRETISATIONS[method].integrated else (False,)
     for sigma in (0.6, 1.0, 2.7, 6.0):
         for order in orders:
             for radius in (2, 5, 24):
@@ -149,7 +159,7 @@ def test_learned_kernels_are_the_kernels(method, offset):
 @pytest.mark.parametrize("method", METHODS)
 def test_gradients_of_learned_kernels(method, offset):
     """Against central differences of the float64 kernels."""
-    orders = (0,) if method in HYBRID_METHODS else (0, 1, 2, 3)
+    orders = DISCRETISATIONS[method].orders(3)
     for sigma in (0.7, 1.3, 3.0):
         for order in orders:
             options = {"method": method, "radius": 8, "offset": offset}
@@ -192,7 +202,7 @@ def test_learned_layer_on_a_coarser_grid(method, size):
             (size, size),
             sigmas=(1.6, 1.6),
             smoothing=smoothing,
-            ring=ring_of(method, jet_order),
+            ring=DISCRETISATIONS[method].ring(jet_order),
             selection="max",
             density=0.8,
             radius_sigmas=(3.2, 3.2),

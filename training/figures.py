@@ -158,7 +158,7 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
 
 
 def sigma_networks(family: str, *, rate: str = "lr1e-3") -> dict[str, str]:
-    """Label -> name of the networks of Figure 17; the family is fashion28 or cifar32."""
+    """Label -> name of the networks of Figure 18; the family is fashion28 or cifar32."""
     labels = {
         "sampled_derivative_bn": "sampled derivatives",
         "integrated_derivative_bn": "integrated derivatives",
@@ -169,7 +169,7 @@ def sigma_networks(family: str, *, rate: str = "lr1e-3") -> dict[str, str]:
 
 
 def sigma_figure(results: Results, family: str, *, rate: str = "lr1e-3") -> Figure | None:
-    """Learned sigmas of a family with their geometric fits, as in Figure 17."""
+    """Learned sigmas of a family with their geometric fits, as in Figure 18."""
     fits = {
         label: results.sigma_fits[name]
         for label, name in sigma_networks(family, rate=rate).items()

@@ -112,7 +112,7 @@ def page(results: Results, docs: Path, *, shown: Mapping[str, str] | None = None
 
 
 def maps_over_sizes(results: Results, name: str, *, classes: Sequence[str]) -> Figure:
-    """Images of three sizes and the winning scale channel's map of their class, as in Figure 18."""
+    """Images of three sizes and the winning scale channel's map of their class, as in Figure 19."""
     from gdn_keras import explain
 
     model = zoo.load(results.folders[name].path)
@@ -138,7 +138,7 @@ def maps_over_sizes(results: Results, name: str, *, classes: Sequence[str]) -> F
 def maps_over_channels(
     results: Results, name: str, *, sigmas: Sequence[float] = (0.5, 1.0, 2.0)
 ) -> Figure:
-    """Images and the maps of their class in several scale channels, as in Figure 19."""
+    """Images and the maps of their class in several scale channels, as in Figure 20."""
     from gdn_keras import explain
 
     model = zoo.load(results.folders[name].path)
@@ -165,7 +165,7 @@ def maps_over_channels(
 
 
 def filters(results: Results, name: str, *, columns: int = 5) -> Figure:
-    """The strongest filters of every layer with the nearest derivative, as in Figures 20 and 21."""
+    """The strongest filters of every layer with the nearest derivative, as in Figures 21 and 22."""
     from gdn_keras import explain
 
     model = zoo.load(results.folders[name].path)

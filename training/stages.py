@@ -41,7 +41,7 @@ def build_stage_model(stage: Stage, *, seed: int, synchronized: bool = False) ->
     keras.utils.set_random_seed(seed)
     model = build_model(stage.config, dtype=stage.dtype, seed=seed, synchronized=synchronized)
     if stage.fixed_last_sigma:
-        model.get_layer(f"jet_{stage.config.num_layers}").ratio.trainable = False
+        model.get_layer(model.blocks[-1].jet).ratio.trainable = False
     return model
 
 

@@ -1,4 +1,4 @@
-"""A contact sheet of a data set, like Figures 3 and 4 of the paper."""
+"""A contact sheet of a data set, like Figures 4 and 5 of the paper."""
 
 from collections.abc import Sequence
 

@@ -14,11 +14,11 @@ from gdn_keras.layers.smoothing import (
     matrix_difference,
 )
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
     PADDINGS,
     JetTerm,
     LayerPlan,
     Smoothing,
+    discretisation_of,
     jet_masks,
     jet_terms,
     plan_channel,
@@ -116,8 +116,8 @@ class JetLayer(keras.layers.Layer):
         self._smoothing = Smoothing(method, truncation, padding, compensate)
         self._check()
         self._terms = jet_terms(jet_order, zero_order)
-        # 2-jets of smoothed images: one 3x3 convolution. Otherwise all derivatives are stacked.
-        self._fused = method in HYBRID_METHODS and jet_order == 2
+        self._discretisation = discretisation_of(method)
+        self._fused = is_fused(method, jet_order)
 
     def build(self, input_shape):
         shapes = self._as_list(input_shape, of_shapes=True)
@@ -133,27 +133,27 @@ class JetLayer(keras.layers.Layer):
             initializer="he_uniform",
             autocast=False,  # sigma is folded in before it is rounded
         )
-        self.bias = self.use_bias and self.add_weight(
-            name="bias", shape=(self.filters,), initializer="zeros"
-        )
-        self.ratio = self.learned_ratio is not None and self.add_weight(
-            name="sigma_ratio",
-            shape=(),
-            initializer=keras.initializers.Constant(self.learned_ratio),
-            constraint=Clamp(*self.ratio_range),
-            autocast=False,
-        )
+        self.bias = self.ratio = None
+        if self.use_bias:
+            self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+        if self.learned_ratio is not None:
+            self.ratio = self.add_weight(
+                name="sigma_ratio",
+                shape=(),
+                initializer=keras.initializers.Constant(self.learned_ratio),
+                constraint=Clamp(*self.ratio_range),
+                autocast=False,
+            )
 
     def constants(self, channel: int = 0) -> JetConstants:
         """One scale channel as plain numbers, for programs that compute the layer elsewhere."""
         plan = self._plans[channel]
-        hybrid = self.method in HYBRID_METHODS
-        orders = (0,) if hybrid else range(self.jet_order + 1)
+        row = self._discretisation
         kernels = [
-            tuple(self._kernel(axis, plan.sigma, order) for order in orders)
+            tuple(self._kernel(axis, plan.sigma, k) for k in row.orders(self.jet_order))
             for axis in (plan.rows, plan.columns)
         ]
-        spacing = plan.rows.output.spacing if hybrid else plan.rows.domain.spacing
+        spacing = plan.rows.output.spacing if row.hybrid else plan.rows.domain.spacing
         sigma = float(ops.convert_to_numpy(self._factor(plan.sigma))) / spacing
         factors = np.array([term.factor * sigma**term.order for term in self._terms])
         kernel = ops.convert_to_numpy(self.kernel).astype("float64")
@@ -164,7 +164,7 @@ class JetLayer(keras.layers.Layer):
             columns=kernels[1],
             coefficients=kernel * factors[:, None, None],
             bias=np.zeros(self.filters)
-            if self.bias is False
+            if self.bias is None
             else ops.convert_to_numpy(self.bias).astype("float64"),
         )
 
@@ -188,7 +188,7 @@ class JetLayer(keras.layers.Layer):
             )
         else:
             response = self._stacked(image, rows, columns)
-        return response if self.bias is False else response + self.bias
+        return response if self.bias is None else response + self.bias
 
     def _convolution(self, plan):
         """The 3x3 kernel sum_d C_d sigma**|d| factor_d mask_d."""
@@ -219,7 +219,7 @@ class JetLayer(keras.layers.Layer):
         if self.learned_ratio is None:
             return correlations(axis, sigma, self._smoothing, highest)
         orders = range(highest + 1)
-        if self.method in HYBRID_METHODS:
+        if self._discretisation.hybrid:
             matrix, spacing = self._learned_matrix(axis, sigma, 0), axis.output.spacing
             plain = [matrix_difference(matrix, axis, k) for k in orders] if highest else [matrix]
         else:
@@ -254,7 +254,7 @@ class JetLayer(keras.layers.Layer):
 
     def _factor(self, sigma):
         """`sigma` itself, or the tensor that has been learned in its place."""
-        if self.ratio is False:
+        if self.ratio is None:
             return sigma
         return sigma / self.learned_ratio * ops.cast(self.ratio, "float32")
 
@@ -274,7 +274,7 @@ class JetLayer(keras.layers.Layer):
             shape[1:3],
             sigmas=(sigma,),
             smoothing=self._smoothing,
-            ring=ring_of(self.method, self.jet_order),
+            ring=discretisation_of(self.method).ring(self.jet_order),
             radius_sigmas=(largest,),
             window=False,
         )
@@ -349,9 +349,9 @@ class Clamp(keras.constraints.Constraint):
         return {"low": self.low, "high": self.high}
 
 
-def ring_of(method: str, jet_order: int) -> int:
-    """Samples that the differences of a jet need on either side of what they give."""
-    return 0 if method not in HYBRID_METHODS else jet_order - 1
+def is_fused(method: str, jet_order: int) -> bool:
+    """Whether a jet is one 3x3 convolution of the smoothed image; else derivatives are stacked."""
+    return discretisation_of(method).hybrid and jet_order == 2
 
 
 def _centre_crop(image, plan):

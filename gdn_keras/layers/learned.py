@@ -5,30 +5,44 @@ import math
 import numpy as np
 from keras import ops
 
-from gdn_keras.scale_space.kernels import PIXEL_VARIANCE
+from gdn_keras.scale_space import PIXEL_VARIANCE, discretisation_of, discretisations
 
 
 def learned_kernel(sigma, order=0, *, method, radius, offset=0.0, compensate=False):
     """The weights of `scale_space.derivative_kernel` for a scalar tensor `sigma`.
 
-    Same order of weights, same conventions; the static `radius` does not follow sigma.
+    Same order of weights, same conventions; the static `radius` does not follow sigma. Hybrid
+    methods have order 0 only: their differences follow on the output's grid.
     """
-    positions = np.arange(-radius, radius + 1) if not offset else np.arange(-radius, radius) + 0.5
-    positions = ops.convert_to_tensor(positions.astype("float32"))
+    row = discretisation_of(method)
+    if order not in row.orders(order):
+        raise ValueError(f"`order` must be 0 for method={method!r}. Received: order={order}.")
     if compensate:
         sigma = ops.sqrt(ops.square(sigma) - PIXEL_VARIANCE)
-    if method == "discrete":
-        return _discrete_gaussian(ops.square(sigma), radius, offset)
-    if method.startswith("integrated"):
-        upper, lower = (
-            _gaussian_derivative(positions + half, sigma, order - 1) for half in (0.5, -0.5)
-        )
-        kernel = upper - lower
-    else:
-        kernel = _gaussian_derivative(positions, sigma, order)
-    if method == "normalised":
-        kernel = kernel / ops.sum(kernel)
+    return LEARNED_KERNELS[row.kernel](sigma, order, radius, offset)
+
+
+def _sampled_gaussian(sigma, order, radius, offset):
+    kernel = _gaussian_derivative(_positions(radius, offset), sigma, order)
     return kernel * (-1) ** order  # correlation weights
+
+
+def _normalised_gaussian(sigma, order, radius, offset):
+    kernel = _gaussian_derivative(_positions(radius, offset), sigma, 0)
+    return kernel / ops.sum(kernel)
+
+
+def _integrated_gaussian(sigma, order, radius, offset):
+    positions = _positions(radius, offset)
+    upper, lower = (
+        _gaussian_derivative(positions + half, sigma, order - 1) for half in (0.5, -0.5)
+    )
+    return (upper - lower) * (-1) ** order  # correlation weights
+
+
+def _positions(radius, offset):
+    positions = np.arange(-radius, radius) + 0.5 if offset else np.arange(-radius, radius + 1)
+    return ops.convert_to_tensor(positions.astype("float32"))
 
 
 def _gaussian_derivative(x, sigma, order):
@@ -41,13 +55,14 @@ def _gaussian_derivative(x, sigma, order):
     return gaussian * hermite[order](u) / sigma**order
 
 
-def _discrete_gaussian(variance, radius, offset):
+def _discrete_gaussian(sigma, order, radius, offset):
     """T(n; s) = (1 / pi) int_0^pi exp(s (cos t - 1)) cos(n t) dt, by the trapezoid rule.
 
     The integrand is smooth and periodic, so the rule is exact up to T(2 steps - n), which is
     nothing when the steps are well above the radius. Half way between samples the integrand has
     cos(t / 2) cos(n t) for the averaging of two neighbours and s - 1/4 for s.
     """
+    variance = ops.square(sigma)
     steps = 2 * radius + 16
     angles = np.arange(steps + 1) * np.pi / steps
     weights = np.full(steps + 1, 1 / steps)
@@ -61,3 +76,12 @@ def _discrete_gaussian(variance, radius, offset):
     waves = np.cos(np.outer(positions, angles)) * weights
     decay = ops.exp(variance * ops.convert_to_tensor((np.cos(angles) - 1).astype("float32")))
     return ops.matmul(ops.convert_to_tensor(waves.astype("float32")), decay)
+
+
+# Every kernel that the table of discretisations names, as a function of a scalar tensor sigma.
+LEARNED_KERNELS = {
+    discretisations.discrete_gaussian: _discrete_gaussian,
+    discretisations.sampled_gaussian: _sampled_gaussian,
+    discretisations.normalised_gaussian: _normalised_gaussian,
+    discretisations.integrated_gaussian: _integrated_gaussian,
+}

@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.scale_space import (
-    HYBRID_METHODS,
     difference_kernel,
     difference_mask,
+    discretisation_of,
     scale_normalisation,
 )
 from gdn_keras.scale_space.plan import Correlation, axis_kernel
@@ -19,7 +19,7 @@ from gdn_keras.scale_space.plan import Correlation, axis_kernel
 def correlations(axis, sigma, smoothing, highest):
     """Smoothing, or with `highest` above 0 the normalised derivatives up to that order."""
     orders = range(highest + 1)
-    if smoothing.method in HYBRID_METHODS:
+    if discretisation_of(smoothing.method).hybrid:
         spacing, step = axis.output.spacing, axis.output.spacing // axis.domain.spacing
         kernel = axis_kernel(axis, sigma, smoothing)
         kernels = [difference_kernel(kernel, k, step=step) for k in orders]

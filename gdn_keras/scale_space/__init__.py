@@ -8,8 +8,11 @@ from gdn_keras.scale_space.differences import jet_masks as jet_masks
 from gdn_keras.scale_space.differences import jet_terms as jet_terms
 from gdn_keras.scale_space.differences import mask_2d as mask_2d
 from gdn_keras.scale_space.differences import scale_normalisation as scale_normalisation
-from gdn_keras.scale_space.kernels import HYBRID_METHODS as HYBRID_METHODS
-from gdn_keras.scale_space.kernels import METHODS as METHODS
+from gdn_keras.scale_space.discretisations import DISCRETISATIONS as DISCRETISATIONS
+from gdn_keras.scale_space.discretisations import METHODS as METHODS
+from gdn_keras.scale_space.discretisations import PIXEL_VARIANCE as PIXEL_VARIANCE
+from gdn_keras.scale_space.discretisations import Discretisation as Discretisation
+from gdn_keras.scale_space.discretisations import discretisation_of as discretisation_of
 from gdn_keras.scale_space.kernels import derivative_kernel as derivative_kernel
 from gdn_keras.scale_space.kernels import smoothing_kernel as smoothing_kernel
 from gdn_keras.scale_space.kernels import truncation_radius as truncation_radius
@@ -19,7 +22,6 @@ from gdn_keras.scale_space.plan import ChannelPlan as ChannelPlan
 from gdn_keras.scale_space.plan import LayerPlan as LayerPlan
 from gdn_keras.scale_space.plan import Smoothing as Smoothing
 from gdn_keras.scale_space.plan import plan_channel as plan_channel
-from gdn_keras.scale_space.plan import smoothing_matrix as smoothing_matrix
 from gdn_keras.scale_space.scales import GeometricFit as GeometricFit
 from gdn_keras.scale_space.scales import channel_scales as channel_scales
 from gdn_keras.scale_space.scales import fit_geometric as fit_geometric

@@ -85,13 +85,13 @@ def jet_masks(order: int, zero_order: bool = False) -> np.ndarray:
     return np.stack([term.factor * mask_2d(term, radius=radius) for term in terms])
 
 
-def scale_normalisation(sigma: float, order: int, *, gamma: float = 1.0) -> float:
-    """Factor sigma**(gamma * order) of a derivative, eq. scale-normalised-derivatives.
+def scale_normalisation(sigma: float, order: int) -> float:
+    """Factor sigma**order of a derivative, eq. scale-normalised-derivatives with gamma = 1.
 
-    With gamma = 1 the normalised derivatives of an image and of its enlarged copy agree at
-    matching scales, which is what makes the network scale covariant.
+    With it the normalised derivatives of an image and of its enlarged copy agree at matching
+    scales, which is what makes the network scale covariant.
     """
-    return check_sigma(sigma) ** (check_number("gamma", gamma) * check_order(order))
+    return check_sigma(sigma) ** check_order(order)
 
 
 def directional_weights(order: int, angle: float) -> np.ndarray:

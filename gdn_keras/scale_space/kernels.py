@@ -1,16 +1,7 @@
-"""1-D kernels of the six discretisations of Gaussian derivatives.
+"""1-D kernels of Gaussian derivatives, for every method of `discretisations.py`.
 
 All kernels are correlation weights w, response(x) = sum_n w[n] f(x + n), and are not
 scale-normalised; w[n] approximates (-1)**order times the derivative of the Gaussian at n.
-
-| method                  | smoothing                     | derivatives                         |
-|-------------------------|-------------------------------|-------------------------------------|
-| `discrete`              | exp(-s) I_n(s), s = sigma**2  | central differences after smoothing |
-| `sampled`               | the Gaussian g at n           | central differences after smoothing |
-| `normalised`            | g at n, divided by its sum    | central differences after smoothing |
-| `integrated`            | g integrated over pixel n     | central differences after smoothing |
-| `sampled_derivative`    | as `sampled`                  | the derivative of g at n            |
-| `integrated_derivative` | as `integrated`               | the derivative of g over pixel n    |
 
 Truncation: keep the smallest radius with at most `truncation` of sum_n |w[n]| outside. No kernel
 is rescaled after truncation, except `normalised`, whose remaining weights sum to one.
@@ -19,16 +10,14 @@ is rescaled after truncation, except `normalised`, whose remaining weights sum t
 import math
 
 import numpy as np
-import scipy
 
 from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 from gdn_keras.scale_space.differences import difference_mask
-
-HYBRID_METHODS = ("discrete", "sampled", "normalised", "integrated")
-DERIVATIVE_METHODS = ("sampled_derivative", "integrated_derivative")
-METHODS = HYBRID_METHODS + DERIVATIVE_METHODS
-
-PIXEL_VARIANCE = 1 / 12  # of a box of width one: what integrating over a pixel adds to sigma**2
+from gdn_keras.scale_space.discretisations import (
+    DISCRETISATIONS,
+    PIXEL_VARIANCE,
+    discretisation_of,
+)
 
 
 def smoothing_kernel(
@@ -90,19 +79,21 @@ def derivative_kernel(
             variance after integrating over pixels is sigma**2.
     """
     order = check_order(order)
+    row = discretisation_of(method)
     sigma = _effective_sigma(sigma, method, offset, compensate)
-    mask = difference_mask(order if method in HYBRID_METHODS else 0)
+    mask = difference_mask(order if row.hybrid else 0)
     if offset and len(mask) > 1:
         raise ValueError(
             f"`offset` must be 0 for derivatives with method={method!r}, which takes differences "
             f"after smoothing. Received: offset={offset!r}, order={order}."
         )
+    kernel_order = 0 if row.hybrid else order
     if radius is None:
-        radius = _truncation_radius(sigma, order, method, truncation, offset)
-        return np.convolve(_infinite_kernel(sigma, order, method, radius, offset), mask)
+        radius = _truncation_radius(sigma, order, row, truncation, offset)
+        return np.convolve(row.kernel(sigma, kernel_order, radius, offset), mask)
     radius = check_integer("radius", radius, low=1 if offset else 0)
     support = radius + len(mask) // 2
-    return np.convolve(_infinite_kernel(sigma, order, method, support, offset), mask, mode="valid")
+    return np.convolve(row.kernel(sigma, kernel_order, support, offset), mask, mode="valid")
 
 
 def truncation_radius(
@@ -122,75 +113,41 @@ def truncation_radius(
     """
     order = check_order(order)
     sigma = _effective_sigma(sigma, method, offset, compensate)
-    return _truncation_radius(sigma, order, method, truncation, offset)
+    return _truncation_radius(sigma, order, discretisation_of(method), truncation, offset)
 
 
-def _truncation_radius(sigma, order, method, truncation, offset):
+def _truncation_radius(sigma, order, row, truncation, offset):
     expected = "between 1e-30 and 1, not 1 itself"
     check_number("truncation", truncation, low=1e-30, high=math.nextafter(1, 0), expected=expected)
     support = math.ceil(40 * sigma) + 40  # beyond it everything underflows
-    orders = range(order + 1) if method in DERIVATIVE_METHODS else (0,)
     radii = []
-    for k in orders:
+    for k in row.orders(order):
         # Both halves are equal up to sign. Take the right one: the centre, which belongs half to
         # it, then n = 1, 2, …; half way between samples there is no centre.
-        half = np.abs(_infinite_kernel(sigma, k, method, support, offset))[support:]
+        half = np.abs(row.kernel(sigma, k, support, offset))[support:]
         half[0] *= 1.0 if offset else 0.5
         outside = np.cumsum(half[::-1])[::-1]  # small numbers first
         radii.append(np.count_nonzero(outside[1:] > truncation * outside[0]))
     return int(max(radii)) + (1 if offset else 0)
 
 
-def _infinite_kernel(sigma, order, method, radius, offset):
-    """Weights n = -radius … radius (n = -radius + 1 … radius half way) of the infinite kernel."""
-    positions = np.arange(-radius, radius + 1.0)
-    if offset:
-        positions = positions[1:] - 0.5
-    if method == "discrete":
-        if offset:
-            kernel = scipy.special.ive(np.arange(-radius, radius + 1.0), sigma**2 - 0.25)
-            return (kernel[1:] + kernel[:-1]) / 2
-        return scipy.special.ive(positions, sigma**2)
-    if method == "normalised":
-        exponents = -((positions / sigma) ** 2) / 2
-        kernel = np.exp(exponents - exponents.max())  # half way, all would underflow at tiny sigma
-        return kernel / kernel.sum()
-    if method in HYBRID_METHODS:
-        order = 0  # the differences follow
-    if method in ("sampled", "sampled_derivative"):
-        return _gaussian(positions, sigma, order)
-    if order == 0:
-        positions = np.abs(positions)  # differences of small tails, not of numbers close to one
-    lower, upper = (_gaussian(positions + side, sigma, order - 1) for side in (-0.5, 0.5))
-    return lower - upper
-
-
-def _gaussian(x, sigma, order):
-    """(-1)**order times the derivative of the Gaussian; for order -1 its integral from x on."""
-    u = x / sigma
-    if order == -1:
-        return scipy.special.ndtr(-u)
-    hermite = (1.0, u, u * u - 1, u * (u * u - 3))[order]  # products are exactly even or odd
-    return hermite * np.exp(-u * u / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))
-
-
 def _effective_sigma(sigma, method, offset, compensate):
     """Check what all kernels have in common; the sigma of the kernel before pixels are added."""
     sigma = check_sigma(sigma)
-    if method not in METHODS:
-        raise ValueError(f"`method` must be one of {METHODS}. Received: method={method!r}.")
+    row = discretisation_of(method)
     if offset not in (0, 0.5):
         raise ValueError(f"`offset` must be 0 or 0.5. Received: offset={offset!r}.")
-    if offset and method == "discrete" and sigma < 0.5:
+    if offset and sigma < row.lowest_half_way:
         raise ValueError(
-            "`sigma` must be at least 0.5 for method='discrete' half way between samples. "
-            f"Received: sigma={sigma}, offset={offset}."
+            f"`sigma` must be at least {row.lowest_half_way} for method={method!r} half way "
+            f"between samples. Received: sigma={sigma}, offset={offset}."
         )
     if not compensate:
         return sigma
-    if not method.startswith("integrated"):
+    if not row.integrated:
+        integrated = " or ".join(repr(name) for name, r in DISCRETISATIONS.items() if r.integrated)
         raise ValueError(
-            "`compensate` must be False unless method is 'integrated' or 'integrated_derivative'. "
+            f"`compensate` must be False unless method is {integrated}. "
             f"Received: compensate={compensate!r}, method={method!r}."
         )
     variance = sigma**2 - PIXEL_VARIANCE

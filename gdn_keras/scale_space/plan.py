@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -57,9 +57,6 @@ class Grid:
         """Distance in pixels from the centre to the outermost sample."""
         return (self.count - 1) / 2 * self.spacing
 
-    def positions(self) -> np.ndarray:
-        return (np.arange(self.count) - (self.count - 1) / 2) * self.spacing
-
 
 @dataclass(frozen=True)
 class Axis:
@@ -77,7 +74,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """What kernel is used; all but the grid that a smoothing matrix depends on."""
+    """What kernel is used; all but the grid that the matrix of a `Correlation` depends on."""
 
     method: str = "discrete"
     truncation: float = 0.005
@@ -255,7 +252,11 @@ def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> in
 
 
 def axis_kernel(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) -> np.ndarray:
-    """The 1-D kernel behind a `smoothing_matrix`: correlation weights on the samples of `axis`."""
+    """1-D correlation weights on the samples of `axis`; `sigma` is in pixels.
+
+    An `order` above 0 is for the methods whose kernels are derivatives, and counts per sample of
+    the domain, so (sigma / domain.spacing) ** order normalises it.
+    """
     grid_sigma = sigma / axis.domain.spacing
     offset = offset_of(axis)
     return derivative_kernel(
@@ -268,17 +269,6 @@ def axis_kernel(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) 
     )
 
 
-@lru_cache(maxsize=4096)
-def smoothing_matrix(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) -> np.ndarray:
-    """The matrix A with A x = the smoothed (or, with `order`, differentiated) samples.
-
-    Shape (output.count + 2 ring, window.count), float64, read-only. `sigma` is in pixels; an
-    `order` above 0 is for the methods whose kernels are derivatives, and counts per sample of the
-    domain, so (sigma / domain.spacing) ** order normalises it.
-    """
-    return Correlation(axis, axis_kernel(axis, sigma, smoothing, order), smoothing.padding).matrix
-
-
 @dataclass(frozen=True)
 class Correlation:
     """A kernel on the samples of an axis: as a matrix, or as what sliding it needs."""
@@ -289,7 +279,7 @@ class Correlation:
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """Shape (output.count + 2 ring, window.count), read-only."""
+        """A with A x = the correlated samples: (output.count + 2 ring, window.count), read-only."""
         places = placement(self.axis, len(self.kernel), self.padding)
         matrix = np.tensordot(self.kernel, places, axes=1)
         matrix.setflags(write=False)
