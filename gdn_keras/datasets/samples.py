@@ -4,6 +4,7 @@ Licences are in gdn_keras/data/SAMPLES.md.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,11 +71,16 @@ def load_samples(name: str, *, size_factor: float = 1.0) -> Arrays:
     return samples.load(size_factor)
 
 
-def make_samples(folder: str | os.PathLike, *, data_dir: str | os.PathLike | None = None) -> None:
-    """Write the sample files, from the full data sets. For maintainers of this package."""
-    for name, dataset in sets_with_samples().items():
-        if not isinstance(dataset.samples, SampleFile):
-            continue
+def make_samples(
+    folder: str | os.PathLike,
+    *,
+    names: Iterable[str] | None = None,
+    data_dir: str | os.PathLike | None = None,
+) -> None:
+    """Write the sample files of some data sets (default: all). For maintainers of this package."""
+    known = {n: d for n, d in sets_with_samples().items() if isinstance(d.samples, SampleFile)}
+    for name in known if names is None else names:
+        dataset = known[name]
         # the size trained on; the middle of each range, if there are several
         keys = [dataset.sizes.reference(r) for r in dataset.sizes.ranges or (None,)]
         parts, indices = [], []
