@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdn_keras import cpu
+from gdn_keras import cpu, datasets
 from gdn_keras.citation import BIBTEX
-from gdn_keras.datasets.rescaled import RESCALINGS
 from gdn_keras.zoo import Folder, ModelInfo
 
 CURVE = "accuracy.png"  # accuracy per size, in the zoo folder
 _TASK = "image-classification"
-_ON_THE_HUB = {"fashion_mnist": "zalando-datasets/fashion_mnist", "cifar10": "uoft-cs/cifar10"}
 _TAGS = ["gdn-keras", "gaussian-derivatives", "scale-space", "scale-covariance", "onnx"]
 _CITATION = f"```bibtex\n{BIBTEX}\n```\n"
 _USE = """## Use
@@ -115,18 +113,18 @@ def hub_card(
 def _metadata(info: ModelInfo) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
-    dataset = RESCALINGS[info.dataset].source if info.dataset in RESCALINGS else info.dataset
-    dataset = _ON_THE_HUB.get(dataset, dataset)
-    unit = "object size {} pixels" if info.dataset.startswith("stir_") else "size factor {}"
+    known = datasets.describe(info.dataset)
+    dataset = known.hub_id or known.name
+    labels = {size: known.sizes.label(size) for size in info.accuracy}
     results = [
         EvalResult(
             task_type=_TASK,
             dataset_type=dataset,
-            dataset_name=f"{info.dataset}, {unit.format(size)}",
-            dataset_config=unit.format(size).replace(" ", "_"),
+            dataset_name=f"{info.dataset}, {labels[size]}",
+            dataset_config=labels[size].replace(" ", "_"),
             dataset_split="test",
             metric_type="accuracy",
-            metric_name=f"accuracy, {unit.format(size)}",
+            metric_name=f"accuracy, {labels[size]}",
             metric_value=value,
         )
         for size, value in info.accuracy.items()
@@ -145,8 +143,9 @@ def _metadata(info: ModelInfo) -> str:
 
 def _int8(report: dict[str, Any]) -> str:
     sizes = list(report["int8"])
+    heading = datasets.describe(report["dataset"]).sizes.heading
     rows = [
-        ["size", *(size.rstrip("0").rstrip(".") if "." in size else size for size in sizes)],
+        ["size", *map(heading, sizes)],
         ["---"] * (len(sizes) + 1),
         *(
             [label, *(f"{100 * report[key][size]:.2f}" for size in sizes)]

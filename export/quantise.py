@@ -23,9 +23,7 @@ from export import DEFAULT_OPSET, integers, verify
 from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.datasets import Arrays, load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS
-from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.datasets import Arrays, describe
 from gdn_keras.evaluation import size_keys, test_sets
 from gdn_keras.model import GaussDerNet
 from gdn_keras.predict import read_image
@@ -155,11 +153,12 @@ def _calibration_images(
         trained = dict(dataset=dataset, train_sizes=info.train_sizes)
         pixels = [read_image(f, config=model.config, **trained).pixels for f in files]
         return np.stack(pixels).astype("float32"), "given files"
-    if dataset not in (*FAMILIES, *RESCALINGS):
+    samples = describe(dataset).samples
+    if samples is None:
         raise ValueError(f"There are no bundled images of {dataset}; give some with `--calibrate`.")
-    sizes = [float(key) for key in size_keys(dataset)] if dataset in RESCALINGS else [1.0]
+    sizes = samples.size_factors
     each = CALIBRATION_IMAGES // len(sizes)
-    images = [load_samples(dataset, size_factor=size).images[:each] for size in sizes]
+    images = [samples.load(size).images[:each] for size in sizes]
     source = "bundled samples" + " at every size" * (len(sizes) > 1)
     return np.concatenate(images).astype("float32"), source
 

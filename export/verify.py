@@ -8,9 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS
-from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.datasets import describe
 from gdn_keras.model import GaussDerNet
 from gdn_keras.predict import place
 
@@ -35,9 +33,10 @@ def check_images(model: GaussDerNet, *, dataset: str):
 
 def _samples(dataset: str, shape: tuple[int, int, int]) -> np.ndarray | None:
     """Sample images cut or mirrored to a size; None if the data set has none of this kind."""
-    if dataset not in (*FAMILIES, *RESCALINGS):
+    samples = describe(dataset).samples
+    if samples is None:
         return None
-    images = load_samples(dataset).images.astype("float32")
+    images = samples.load().images.astype("float32")
     if images.shape[3] != shape[2]:
         return None
     return place(images, size=shape[:2], mode="symmetric")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.datasets import SIZE_FACTORS, Arrays, load_stir
-from gdn_keras.datasets.rescaled import RESCALINGS, check_size_factor, finder, load_sizes
-from gdn_keras.datasets.stir import SIZES, check_sizes
+from gdn_keras import datasets
+from gdn_keras.datasets import Arrays
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
@@ -21,11 +20,8 @@ def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
 
     Default: all; otherwise size factors or object sizes.
     """
-    if sizes is not None:
-        return [_key(dataset, size) for size in sizes]
-    if dataset.startswith("stir_"):
-        return [str(size) for size in SIZES]
-    return [f"{factor:.3f}" for factor in (SIZE_FACTORS if dataset in RESCALINGS else (1.0,))]
+    known = datasets.get(dataset, argument="dataset").sizes
+    return known.keys if sizes is None else [known.key(size) for size in sizes]
 
 
 def evaluate(
@@ -57,12 +53,6 @@ def evaluate(
     return accuracy
 
 
-def _key(dataset: str, size: float) -> str:
-    if dataset.startswith("stir_"):
-        return str(check_sizes([size])[0])
-    return f"{check_size_factor(size):.3f}"
-
-
 def test_sets(
     dataset: str,
     keys: Sequence[str],
@@ -80,13 +70,5 @@ def test_sets(
         data_dir: see `gdn_keras.datasets.load_arrays`.
         limit: only so many images of each size.
     """
-    if dataset.startswith("stir_"):  # one file has all sizes
-        data = load_stir(dataset, sizes="all", split=split, data_dir=data_dir)
-        for key in keys:
-            yield key, data.select(data.object_sizes == int(key)).spread(limit)
-    else:
-        sizes = load_sizes(
-            finder(data_dir), dataset, split=split, size_factors=map(float, keys), limit=limit
-        )
-        for key, (_, arrays) in zip(keys, sizes, strict=True):
-            yield key, arrays
+    known = datasets.get(dataset, argument="dataset")
+    return known.load_sizes(keys, split=split, data_dir=data_dir, limit=limit)

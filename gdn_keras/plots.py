@@ -28,6 +28,7 @@ from gdn_keras.figures import save as save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gdn_keras.datasets.dataset import Sizes
     from gdn_keras.explain import Detection
 
 BLUE_WHITE_RED = ("#053061", "#4393C3", "#FFFFFF", "#D6604D", "#67001F")
@@ -35,6 +36,33 @@ SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.
 
 
 # === Accuracies ===
+
+
+def plot_accuracy(
+    curves: Mapping[str, Mapping[float, float]],
+    ax: Axes,
+    *,
+    sizes: Sizes,
+    train_sizes: str | None = None,
+    styles: Mapping[str, Style] | None = None,
+) -> None:
+    """Accuracy against the sizes of a data set, whatever they are.
+
+    Args:
+        curves: label -> {size: accuracy in %}.
+        ax: where to draw.
+        sizes: of the record of the data set.
+        train_sizes: the name of the range trained on, if the sizes have ranges.
+        styles: label -> how the line looks.
+    """
+    trained = sizes.trained(train_sizes)
+    if sizes.unit == "factor":
+        legend = len(curves) > 1
+        plot_scale_generalisation(
+            curves, ax, training_size=trained[0], styles=styles, legend=legend
+        )
+    else:
+        plot_object_sizes(curves, ax, training_sizes=(trained[0], trained[-1]), styles=styles)
 
 
 @styled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import stir
-from gdn_keras.datasets.rescaled import NAMES, REGULAR, RESCALINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,10 +26,7 @@ FITS = {
     "cover": "the shorter side fills the network's input; the rest is cut off",
     "original": "no resizing; what is too large is cut off",
 }
-_SIDES = {"fashion_mnist": 28, "cifar10": 32}  # of the images behind a rescaled data set
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
-_KNOWN = (*NAMES, *stir.FILES)
-_BLACK_STIR = ("stir_emoji",)  # objects on black; those of the other sets are in photographs
 PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
 
 
@@ -69,8 +64,8 @@ def read_image(
 
     Args:
         config: of the network.
-        dataset: what it was trained on, as `zoo.info` says; must be one of this package for
-            `fit="trained"`.
+        dataset: what it was trained on, as `zoo.info` says; must be one of
+            `gdn_keras.datasets.names()` for `fit="trained"`.
         train_sizes: the same for STIR: objects of which sizes.
         fit: one of `FITS`.
     """
@@ -79,7 +74,7 @@ def read_image(
     image, notes = _decode(Path(path), colour=config.input_channels == 3)
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
-    if fit == "trained" or dataset in _KNOWN:
+    if fit == "trained" or dataset in datasets.names():
         trained_side, fill = as_in_training(config, dataset=dataset, train_sizes=train_sizes)
     contain = min(height / image.height, width / image.width)
     scale = {
@@ -130,20 +125,15 @@ def as_in_training(
         dataset: what the network was trained on.
         train_sizes: for STIR, the name of a range of sizes; default all.
     """
-    if dataset in REGULAR:
-        return None, _FILLS[config.padding]
-    if dataset in RESCALINGS:
-        how = RESCALINGS[dataset]
-        return _SIDES[how.source], _FILLS[how.extension]
-    if dataset in stir.FILES:
-        sizes = stir.check_sizes(train_sizes or "all")
-        return (sizes[0] + sizes[-1]) // 2, "black" if dataset in _BLACK_STIR else "mirrored"
-    close = difflib.get_close_matches(dataset, _KNOWN, n=1, cutoff=0.0)[0]
-    raise ValueError(
-        f"`dataset` must be one of {_KNOWN}. Did you mean {close!r}? How large objects of other "
-        "data are is not known: give another `fit` than 'trained', such as 'contain'. "
-        f"Received: dataset={dataset!r}."
-    )
+    try:
+        known = datasets.get(dataset, argument="dataset")
+    except ValueError as error:
+        raise ValueError(
+            f"{error} How large objects of other data are is not known: give another `fit` than "
+            "'trained', such as 'contain'."
+        ) from None
+    fill = known.surroundings or _FILLS[config.padding]
+    return known.sizes.trained_side(train_sizes), fill
 
 
 def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:

@@ -11,13 +11,14 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
 
 METRICS_VERSION = 1
@@ -207,7 +208,7 @@ class ModelInfo:
     num_test_images: int | None = None
     paper_accuracy: float | None = None
     paper_where: str | None = None
-    train_sizes: str | None = None  # STIR: a key of `gdn_keras.datasets.stir.SIZE_RANGES`
+    train_sizes: str | None = None  # a range of the data set's sizes, if it has any
     recipe: str | None = None
     budget: str | None = None
     lineage: tuple[str, ...] = ()  # networks whose weights it started from
@@ -300,14 +301,6 @@ class ModelInfo:
             for heading, text in self.rows()
         )
         return f"<h4>{html.escape(self.name)}</h4><table>{cells}</table>"
-
-
-def shown_sizes(sizes: Iterable[str], *, most: int = 9) -> list[str]:
-    """Sizes for a table: all, or so many from the first to the last (STIR has 48)."""
-    sizes = list(sizes)
-    if len(sizes) <= most:
-        return sizes
-    return [sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)]
 
 
 def _per_size(accuracy: dict[str, float]) -> str:

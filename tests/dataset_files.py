@@ -7,9 +7,10 @@ import struct
 import numpy as np
 from PIL import Image
 
-from gdn_keras.datasets import raw, rescaled
+from gdn_keras.datasets import get, raw
 
 RNG = np.random.default_rng(0)
+FASHION, CIFAR = get("fashion_mnist").loader, get("cifar10").loader  # which files there are
 COLOURS = {"blue": (20, 40, 250), "red": (250, 30, 10)}
 
 
@@ -22,29 +23,27 @@ def write_idx(path, values, *, magic=None, count=None):
 
 def write_fashion(folder, *, train=40, test=20):
     """Files in the format of Fashion-MNIST; returns their images and labels."""
-    (folder / raw.FASHION_FOLDER).mkdir(parents=True)
+    (folder / FASHION.folder).mkdir(parents=True)
     contents = {}
     for part, count in (("train", train), ("test", test)):
         images = RNG.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         labels = RNG.integers(0, 10, count, dtype=np.uint8)
-        for name, values in zip(raw.FASHION_FILES[part], (images, labels), strict=True):
-            write_idx(folder / raw.FASHION_FOLDER / name, values)
+        for name, values in zip(FASHION.parts[part], (images, labels), strict=True):
+            write_idx(folder / FASHION.folder / name, values)
         contents[part] = images[..., None], labels
     return contents
 
 
 def write_cifar(folder):
     """Files in the format of CIFAR-10, with raw.CIFAR_BATCH images each."""
-    (folder / raw.CIFAR_FOLDER).mkdir(parents=True)
+    (folder / CIFAR.folder).mkdir(parents=True)
     contents = {"train": [], "test": []}
-    for part, names in raw.CIFAR_FILES.items():
+    for part, names in CIFAR.parts.items():
         for name in names:
             images = RNG.integers(0, 256, (raw.CIFAR_BATCH, 32, 32, 3), dtype=np.uint8)
             labels = RNG.integers(0, 10, raw.CIFAR_BATCH, dtype=np.uint8)
             planes = images.transpose(0, 3, 1, 2).reshape(raw.CIFAR_BATCH, -1)
-            np.concatenate([labels[:, None], planes], axis=1).tofile(
-                folder / raw.CIFAR_FOLDER / name
-            )
+            np.concatenate([labels[:, None], planes], axis=1).tofile(folder / CIFAR.folder / name)
             contents[part].append((images, labels))
     return {
         part: tuple(np.concatenate(values) for values in zip(*batches, strict=True))
@@ -54,14 +53,14 @@ def write_cifar(folder):
 
 def small_data_folder(folder, monkeypatch):
     """A data folder whose files are small: 10 images of validation and 10 in a CIFAR batch."""
-    monkeypatch.setattr(rescaled, "_VALIDATION", 10)
+    monkeypatch.setattr(raw, "VALIDATION_IMAGES", 10)
     monkeypatch.setattr(raw, "CIFAR_BATCH", 10)
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
     return folder, {"fashion_mnist": write_fashion(folder), "cifar10": write_cifar(folder)}
 
 
 def spoil_batch_label(folder):
-    path = folder / raw.CIFAR_FOLDER / "test_batch.bin"
+    path = folder / CIFAR.folder / "test_batch.bin"
     data = bytearray(path.read_bytes())
     data[3 * 3073] = 77
     path.write_bytes(data)

@@ -12,7 +12,7 @@ from pathlib import Path
 from dataset_files import write_idx
 
 from gdn_keras import cpu, zoo
-from gdn_keras.datasets import load_samples, raw
+from gdn_keras.datasets import get, load_samples
 from gdn_keras.records import to_json
 
 ROOT = Path(__file__).parents[1]
@@ -67,8 +67,9 @@ def set_metrics(folder: zoo.Folder, **changes) -> zoo.Folder:
 def sample_data_folder(folder: Path) -> Path:
     """The bundled Fashion samples as if they were the whole test set."""
     samples = load_samples("fashion_mnist")
-    (folder / raw.FASHION_FOLDER).mkdir(parents=True)
+    files = get("fashion_mnist").loader
+    (folder / files.folder).mkdir(parents=True)
     values = samples.images[..., 0], samples.labels.astype("uint8")
-    for name, array in zip(raw.FASHION_FILES["test"], values, strict=True):
-        write_idx(folder / raw.FASHION_FOLDER / name, array)
+    for name, array in zip(files.parts["test"], values, strict=True):
+        write_idx(folder / files.folder / name, array)
     return folder

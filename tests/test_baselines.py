@@ -3,8 +3,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from gdn_keras.datasets.stir import STIR_SIZES
 from training.baselines import DATASETS, MODELS, SCENARIOS, stir_baseline
-from training.recipes import RECIPES, TRAIN_SIZES
+from training.recipes import RECIPES
 
 
 @pytest.mark.parametrize("model, dataset, sizes", list(product(MODELS, DATASETS, SCENARIOS)))
@@ -14,7 +15,7 @@ def test_every_curve_covers_all_sizes_and_is_best_near_the_training_sizes(model,
     assert curve.mean.shape == curve.std.shape == (48,)
     assert np.all((0 <= curve.mean) & (curve.mean <= 100)) and np.all(curve.std >= 0)
     assert curve.runs >= 25
-    first, last = TRAIN_SIZES[sizes]
+    first, last = STIR_SIZES.ranges[sizes]
     trained = (first <= curve.sizes) & (curve.sizes <= last)
     far = abs(curve.sizes - (first + last) / 2) > 16
     assert curve.mean[trained].mean() > curve.mean[far].mean()
@@ -30,7 +31,7 @@ def test_one_number_of_each_column():
 def test_names_are_those_of_the_recipes():
     in_recipes = {r.dataset for r in RECIPES.values() if r.dataset.startswith("stir_")}
     assert in_recipes - {"stir_gtsrb"} <= set(DATASETS)
-    assert set(SCENARIOS) == set(TRAIN_SIZES)
+    assert set(SCENARIOS) == set(STIR_SIZES.ranges)
 
 
 def test_unknown_names():

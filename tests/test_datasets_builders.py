@@ -9,12 +9,18 @@ import h5py
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from dataset_files import photograph_signs, small_data_folder, spoil_batch_label, write_boxes
+from dataset_files import (
+    CIFAR,
+    FASHION,
+    photograph_signs,
+    small_data_folder,
+    spoil_batch_label,
+    write_boxes,
+)
 
 from gdn_keras.datasets import (
     SIZE_FACTORS,
-    download,
-    hdf5_size_factor,
+    get,
     load_arrays,
     load_hdf5,
     load_samples,
@@ -30,7 +36,7 @@ def small(monkeypatch, tmp_path):
     return small_data_folder(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", list(rescaled.RESCALINGS))
+@pytest.mark.parametrize("name", list(rescaled.rescaled_sets()))
 def test_a_builder_prepares_the_arrays(small, name, tmp_path_factory):
     folder, _ = small
     builder = tfds_builder(name, size_factor=1.682, data_dir=tmp_path_factory.mktemp("tfds"))
@@ -54,7 +60,7 @@ def test_a_builder_prepares_the_arrays(small, name, tmp_path_factory):
 
 def test_there_is_a_configuration_for_each_size_factor():
     names = [f"size_{s:.3f}".replace(".", "p") for s in SIZE_FACTORS]
-    for name in rescaled.RESCALINGS:
+    for name in rescaled.rescaled_sets():
         assert list(type(tfds_builder(name)).builder_configs) == names
         assert tfds_builder(name).builder_config.name == "size_1p000"
 
@@ -85,21 +91,21 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def mirror(small, monkeypatch, tmp_path_factory):
-    """A web server on this machine with the standard files, known to `download` as their home."""
+    """A web server on this machine with the standard files, known as their home."""
     folder, contents = small
     with tarfile.open(folder / "cifar-10-binary.tar.gz", "w:gz") as archive:
-        archive.add(folder / raw.CIFAR_FOLDER, arcname=raw.CIFAR_FOLDER)
+        archive.add(folder / CIFAR.folder, arcname=CIFAR.folder)
     handler = functools.partial(QuietHandler, directory=folder)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     home = f"http://127.0.0.1:{server.server_port}"
-    files = [file for pair in raw.FASHION_FILES.values() for file in pair]
+    files = [file for pair in FASHION.parts.values() for file in pair]
     urls = {
-        "fashion_mnist": {file: f"{home}/{raw.FASHION_FOLDER}/{file}" for file in files},
+        "fashion_mnist": {file: f"{home}/{FASHION.folder}/{file}" for file in files},
         "cifar10": {"cifar-10-binary.tar.gz": f"{home}/cifar-10-binary.tar.gz"},
     }
-    monkeypatch.setattr(download, "_urls", urls.get)
+    monkeypatch.setattr(raw, "_urls", urls.get)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     cache = tmp_path_factory.mktemp("downloads")
     yield server, contents, functools.partial(tfds.download.DownloadManager, download_dir=cache)
@@ -111,13 +117,14 @@ def mirror(small, monkeypatch, tmp_path_factory):
 @pytest.mark.parametrize("name", ["fashion_mnist", "cifar10"])
 def test_files_are_downloaded_once_and_read_in_the_original_order(mirror, name):
     server, contents, manager = mirror
-    find = functools.partial(download.find, manager=manager())
-    arrays, _ = rescaled.load_regular(find, name, split="train+validation")
+    files = get(name).loader
+    find = functools.partial(files.download, manager=manager())
+    arrays, _ = files.read_split("train+validation", find=find)
     np.testing.assert_array_equal(arrays.images, contents[name]["train"][0])
     server.shutdown()
     server.server_close()
-    find = functools.partial(download.find, manager=manager())
-    again, _ = rescaled.load_regular(find, name, split="train+validation")
+    find = functools.partial(files.download, manager=manager())
+    again, _ = files.read_split("train+validation", find=find)
     np.testing.assert_array_equal(again.images, arrays.images)
 
 
@@ -125,15 +132,15 @@ def test_without_a_network_the_error_comes_soon_and_says_what_to_do(mirror):
     server, _, manager = mirror
     server.shutdown()
     server.server_close()
-    find = functools.partial(download.find, manager=manager())
+    find = functools.partial(CIFAR.download, manager=manager())
     with pytest.raises(ConnectionError, match="Could not download cifar10.*GDN_KERAS_DATA"):
-        rescaled.load_regular(find, "cifar10", split="test")
+        CIFAR.read_split("test", find=find)
 
 
 def test_tensorflow_datasets_still_knows_the_addresses():
-    fashion = download._urls("fashion_mnist")
-    assert set(fashion) == {file for pair in raw.FASHION_FILES.values() for file in pair}
-    assert list(download._urls("cifar10")) == ["cifar-10-binary.tar.gz"]
+    fashion = raw._urls("fashion_mnist")
+    assert set(fashion) == {file for pair in FASHION.parts.values() for file in pair}
+    assert list(raw._urls("cifar10")) == ["cifar-10-binary.tar.gz"]
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
@@ -148,7 +155,6 @@ def test_hdf5_files_of_the_authors(tmp_path, name, dtype, layout):
             images = samples.images[where].astype(dtype)
             file[f"x_{key}"] = images if layout == "nhwc" else np.moveaxis(images, -1, 1)
             file[f"y_{key}"] = samples.labels[where].astype(np.int32)
-    assert hdf5_size_factor(path) == 2
     for split, where in (
         ("train", slice(0, 50)),
         ("validation", slice(50, 70)),
@@ -179,14 +185,10 @@ def test_bad_hdf5_files_are_named(tmp_path):
             load_hdf5(path, split="test")
     with pytest.raises(ValueError, match=r"must hold x_val for .*Received: \['x_test', 'y_test'\]"):
         load_hdf5(path, split="validation")
-    with pytest.raises(ValueError, match="Received: size_factor=1.5"):
-        hdf5_size_factor(path)
-    with pytest.raises(ValueError, match="must contain _scte"):
-        hdf5_size_factor("data.h5")
 
 
 @pytest.mark.parametrize("data", ["no data folder", "one without these files"])
-@pytest.mark.parametrize("name", [*rescaled.RESCALINGS, "stir_emoji", "stir_gtsrb"])
+@pytest.mark.parametrize("name", [*rescaled.rescaled_sets(), "stir_emoji", "stir_gtsrb"])
 def test_show_draws_a_contact_sheet(name, data, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
     if data != "no data folder":

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dataset_files import small_data_folder, spoil_batch_label, write_idx
+from dataset_files import CIFAR, FASHION, small_data_folder, spoil_batch_label, write_idx
 
 from gdn_keras.datasets import (
     NAMES,
     SIZE_FACTORS,
     Arrays,
+    get,
     imresize,
     load_arrays,
     load_samples,
@@ -77,24 +78,20 @@ def test_the_folder_can_come_from_the_environment(small, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("mode", ["centred", "matlab"])
 @pytest.mark.parametrize("factor", [0.5, 0.595, 2**0.75, 2])
-def test_rescaled_sets_are_rescaled_regular_ones(small, factor, mode):
+def test_rescaled_sets_are_rescaled_regular_ones(small, factor):
     folder, contents = small
     for name, source, canvas, extension in (
         ("rescaled_fashion_mnist", "fashion_mnist", 72, "zero"),
         ("rescaled_cifar10", "cifar10", 64, "mirror"),
     ):
-        arrays = load_arrays(
-            name, split="validation", size_factor=factor, data_dir=folder, mode=mode
-        )
+        arrays = load_arrays(name, split="validation", size_factor=factor, data_dir=folder)
         exact = min(SIZE_FACTORS, key=lambda s: abs(s - factor))
         expected = rescale(
             contents[source]["train"][0][-10:],
             size_factor=exact,
             canvas=canvas,
             extension=extension,
-            mode=mode,
         )
         np.testing.assert_array_equal(arrays.images, expected)
 
@@ -138,11 +135,9 @@ def test_the_translated_set_only_moves_the_objects(small, factor):
 
 def test_translated_objects_stay_apart_from_the_border_at_the_largest_size():
     white = np.full((50, 28, 28, 1), 255, np.uint8)
-    arrays = rescaled.rescale_like(
-        "rescaled_fashion_mnist_translated",
-        Arrays(white, np.zeros(50, int), raw.FASHION_CLASSES),
-        size_factor=2.0,
-        mode="centred",
+    arrays = get("rescaled_fashion_mnist_translated").loader.apply(
+        Arrays(white, np.zeros(50, int), FASHION.class_names),
+        2.0,
         part="test",
         indices=np.arange(50),
     )
@@ -158,15 +153,15 @@ def test_samples_are_balanced_and_shaped_like_the_set(name):
     samples = load_samples(name)
     assert samples.images.shape == (100, *shape.get(name, (72, 72, 1)))
     np.testing.assert_array_equal(np.bincount(samples.labels), 10)
-    assert samples.class_names == rescaled.REGULAR[rescaled.source_of(name)]
+    assert samples.class_names == get(name).class_names
 
 
 def test_samples_at_size_factor_two_are_imresize():
     for name in ("cifar10", "fashion_mnist"):
-        large = load_samples(f"rescaled_{name}", size_factor=2, mode="matlab").images
+        large = load_samples(f"rescaled_{name}", size_factor=2).images
         margin = (large.shape[1] - 2 * load_samples(name).images.shape[1]) // 2
         inner = large[:, margin : large.shape[1] - margin, margin : large.shape[1] - margin]
-        np.testing.assert_array_equal(inner, imresize(load_samples(name).images, 2))
+        np.testing.assert_array_equal(inner, imresize(load_samples(name).images, 2, mode="centred"))
 
 
 @pytest.mark.parametrize("name, count", [("stir_emoji", 108), ("stir_gtsrb", 96)])
@@ -180,7 +175,7 @@ def test_samples_of_stir(name, count):
 
 
 def fashion(folder, name):
-    return folder / raw.FASHION_FOLDER / name
+    return folder / FASHION.folder / name
 
 
 def cut_gzip(folder):
@@ -218,11 +213,11 @@ def remove_fashion(folder):
 
 
 def remove_batch(folder):
-    (folder / raw.CIFAR_FOLDER / "test_batch.bin").unlink()
+    (folder / CIFAR.folder / "test_batch.bin").unlink()
 
 
 def cut_batch(folder):
-    path = folder / raw.CIFAR_FOLDER / "test_batch.bin"
+    path = folder / CIFAR.folder / "test_batch.bin"
     path.write_bytes(path.read_bytes()[:-1])
 
 
@@ -260,7 +255,7 @@ def test_bad_files_are_named(small, name, spoil, error, message):
         ({"size_factor": 4}, "Received: size_factor=4"),
         ({"name": "cifar10", "size_factor": 2}, "`size_factor` must be 1 for the regular set"),
         ({"limit": 0}, "`limit` must be at least 1. Received: limit=0"),
-        ({"mode": "nearest"}, "`mode` must be one of.*'nearest'"),
+        ({"name": "stir_emoji"}, "`load_stir` loads those.*name='stir_emoji'"),
     ],
 )
 def test_load_arrays_refuses(small, arguments, message):
@@ -303,7 +298,7 @@ def test_verify_tells_good_from_bad(small):
     assert results["fashion-mnist/t10k-images-idx3-ubyte.gz"].startswith("unreadable")
     assert results["cifar-10-batches-bin/data_batch_1.bin"].startswith("different: SHA-256")
     with pytest.raises(FileNotFoundError, match="There is no data set in"):
-        verify(folder / raw.CIFAR_FOLDER)
+        verify(folder / CIFAR.folder)
     with pytest.raises(FileNotFoundError, match="`data_dir` must be a folder"):
         verify(folder / "nowhere")
 
@@ -338,7 +333,7 @@ def test_the_samples_can_be_made_again(tmp_path):
 
 
 @needs_real_files
-@pytest.mark.parametrize("name", list(rescaled.RESCALINGS))
+@pytest.mark.parametrize("name", list(rescaled.rescaled_sets()))
 def test_rescaled_samples_are_those_of_the_full_test_set(name):
     limited = load_arrays(name, split="test", size_factor=2**0.5, limit=50)
     samples = load_samples(name, size_factor=2**0.5)

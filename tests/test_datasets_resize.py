@@ -130,11 +130,10 @@ def test_the_matlab_grid_is_off_centre_where_the_size_is_no_integer():
     np.testing.assert_allclose(imresize(image, 2), imresize(image, 2, mode="centred"), atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["matlab", "centred"])
 @pytest.mark.parametrize("size, canvas, extension", [(28, 72, "zero"), (32, 64, "mirror")])
-def test_size_factor_one_keeps_every_pixel(mode, size, canvas, extension):
+def test_size_factor_one_keeps_every_pixel(size, canvas, extension):
     images = RNG.integers(0, 256, (4, size, size, 3), dtype=np.uint8)
-    result = rescale(images, size_factor=1, canvas=canvas, extension=extension, mode=mode)
+    result = rescale(images, size_factor=1, canvas=canvas, extension=extension)
     low, high = (canvas - size) // 2, (canvas + size) // 2
     np.testing.assert_array_equal(result[:, low:high, low:high], images)
     margin = canvas - high
@@ -170,14 +169,6 @@ def test_mirroring_inside_the_matrix_is_extending_first(factor):
         rescale(images, size_factor=factor, canvas=64, extension="mirror"),
         resized[:, low : low + 64, low : low + 64],
     )
-    margin = 48 if factor < 2 else 0
-    padded = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)), "symmetric")
-    resized = imresize(padded, factor)
-    low = (resized.shape[1] - 64) // 2
-    np.testing.assert_array_equal(
-        rescale(images, size_factor=factor, canvas=64, extension="mirror", mode="matlab"),
-        resized[:, low : low + 64, low : low + 64],
-    )
 
 
 def test_corners_place_the_object():
@@ -197,7 +188,6 @@ def test_corners_place_the_object():
         ({"extension": "wrap"}, "`extension` must be one of.*'wrap'"),
         ({"size_factor": 0}, "`size_factor` must be positive. Received: size_factor=0"),
         ({"size_factor": 4}, "`canvas` must hold the resized image of 112x112.*canvas=72"),
-        ({"mode": "nearest"}, "`mode` must be one of.*'nearest'"),
         ({"corners": np.array([[50, 0]])}, "`corners` must be .1, 2. with values in 0"),
         ({"corners": np.array([[0, 0]]), "extension": "mirror"}, "`corners` needs"),
     ],

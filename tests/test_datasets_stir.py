@@ -11,7 +11,7 @@ from dataset_files import COLOURS, photograph, photograph_signs, write_boxes
 from PIL import Image
 
 from gdn_keras import evaluation
-from gdn_keras.datasets import load_samples, load_stir, make_stir
+from gdn_keras.datasets import load_samples, load_stir, make_stir, stir
 from gdn_keras.datasets.__main__ import main
 from gdn_keras.datasets.make_stir import Box, show
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
@@ -296,9 +296,8 @@ def test_a_stir_file_is_read_once_for_all_sizes(tmp_path, monkeypatch):
     contents = stir_contents(colour=False)
     np.savez(tmp_path / "stir" / "emoji.npz", **contents)
     reads = []
-    monkeypatch.setattr(
-        evaluation, "load_stir", lambda *a, **k: reads.append(a) or load_stir(*a, **k)
-    )
+    read = stir.read_stir_file
+    monkeypatch.setattr(stir, "read_stir_file", lambda path: reads.append(path) or read(path))
     keys = ["17", "40", "64"]
     sets = dict(evaluation.test_sets("stir_emoji", keys, data_dir=tmp_path))
     assert list(sets) == keys and len(reads) == 1

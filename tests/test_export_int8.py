@@ -202,7 +202,7 @@ def test_interrupted_it_goes_on_with_the_next_size(data, target, tmp_path, monke
 
 @pytest.mark.heavy
 @pytest.mark.skipif(
-    raw.data_folder() is None or not (raw.data_folder() / raw.FASHION_FOLDER).is_dir(),
+    raw.data_folder() is None or not (raw.data_folder() / "fashion-mnist").is_dir(),
     reason="needs the original Fashion-MNIST files in GDN_KERAS_DATA",
 )
 def test_the_trained_network_on_the_whole_test_set(target):

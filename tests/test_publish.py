@@ -10,12 +10,12 @@ from test_zoo_schema import check_facts, check_outputs
 from training_helpers import Place, write_stir
 
 from gdn_keras import zoo
-from gdn_keras.datasets import load_samples
+from gdn_keras.datasets import get, load_samples, names
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
 from training.budgets import DENSITY, REACH
 from training.figures import STYLES
-from training.publish import LICENCES, card, draw_accuracy, golden_samples
+from training.publish import card, draw_accuracy, golden_samples
 from training.recipes import RECIPES
 
 SIGN = "stir_sign_mid_drop"
@@ -219,10 +219,10 @@ def test_licences_are_those_of_the_samples():
     """The words of SAMPLES.md: where no licence is stated, none is claimed."""
     table = (SAMPLE_FOLDER / "SAMPLES.md").read_text()
     for words in ("stated by its authors, who ask to be cited", "belong to their owners"):
-        assert words in table and words in LICENCES["cifar"]
+        assert words in table and words in get("cifar10").licence
     words = "came with the files; its authors ask to be cited"
-    assert words in table and words in LICENCES["stir_gtsrb"]
-    assert "free for research" not in " ".join(LICENCES.values())
+    assert words in table and words in get("stir_gtsrb").licence
+    assert "free for research" not in " ".join(get(name).licence for name in names())
     assert "no licence is stated" in card_of("cifar_avg_2jet", curve(0.8, 0.9, 0.8))
 
 

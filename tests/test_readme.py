@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from gdn_keras import zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.datasets import load_samples
+from gdn_keras.datasets.stir import STIR_SIZES
 from training.baselines import MODELS, stir_baseline
-from training.recipes import TRAIN_SIZES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "gdn_keras/scale_space/README.md")
@@ -57,7 +57,7 @@ def test_the_readme_says_nothing_about_accuracies_that_the_zoo_does_not():
         assert single.accuracy[end] < several.accuracy[end] - 0.3
     assert min(several.accuracy.values()) > max(several.accuracy.values()) - 0.1
     assert min(single.matched_accuracy.values()) > max(single.matched_accuracy.values()) - 0.1
-    for sizes in TRAIN_SIZES:  # on STIR emoji ours is ahead in every panel
+    for sizes in STIR_SIZES.ranges:  # on STIR emoji ours is ahead in every panel
         ours = zoo.read_folder(ROOT / "zoo" / f"stir_emoji_{sizes}_drop").metrics.mean_accuracy
         for model in MODELS:
             others = stir_baseline(model, dataset="stir_emoji", train_sizes=sizes).mean

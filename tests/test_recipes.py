@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gdn_keras.config import GaussDerNetConfig
-from training.recipes import RECIPES, TINY, TRAIN_SIZES, Recipe, derived, get, trained
+from gdn_keras.datasets.stir import STIR_SIZES
+from training.recipes import RECIPES, TINY, Recipe, derived, get, trained
 
 ROOT = math.sqrt(2)
 SEVEN = (1 / (2 * ROOT), 1 / 2, 1 / ROOT, 1, ROOT, 2, 2 * ROOT)
@@ -232,7 +233,7 @@ def test_stir(dataset, sizes, first, last, variant, dropout):
     assert recipe.config.scale_pooling == "average"
     assert recipe.config.channel_sigmas == pytest.approx(SIX)
     assert recipe.dataset == f"stir_{dataset}"
-    assert TRAIN_SIZES[recipe.train_sizes] == (first, last)
+    assert STIR_SIZES.ranges[recipe.train_sizes] == (first, last)
     assert recipe.paper_section == section
 
 

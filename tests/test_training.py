@@ -11,7 +11,7 @@ from training_helpers import write_rates
 
 import gdn_keras.zoo
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.datasets import SIZE_FACTORS, load_arrays, rescaled
+from gdn_keras.datasets import SIZE_FACTORS, load_arrays, raw
 from training import commands, runs, stages, state, trainer
 from training.__main__ import main
 from training.logs import BOARD, CURVES, read_log
@@ -197,7 +197,7 @@ def test_stir_has_all_sizes(place):
 def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
     after_single, capsys, monkeypatch
 ):
-    monkeypatch.setattr(rescaled, "_VALIDATION", 50)  # to be quick
+    monkeypatch.setattr(raw, "VALIDATION_IMAGES", 50)  # to be quick
     place = after_single
     trial = ("tiny_single", "--set", "epochs=1", "--set", "limit=320")
     assert place("run", *trial, "--holdout") == 0

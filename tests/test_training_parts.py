@@ -10,7 +10,7 @@ import pytest
 from helpers import assert_rounded, randomise, small_config
 
 from gdn_keras import build_model
-from gdn_keras.datasets import Arrays, batches, rescaled
+from gdn_keras.datasets import SIZE_FACTORS, Arrays, batches
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
 from training import logs, runs, stages, state, trainer
@@ -331,4 +331,4 @@ def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
     results = evaluation.evaluate(model, recipe, tmp_path, data_dir=data)
     assert len(measured) == 3 + 7
     assert evaluation.read_results(recipe, tmp_path) == results
-    assert len(results) == len(rescaled.SIZE_FACTORS)
+    assert len(results) == len(SIZE_FACTORS)

@@ -12,9 +12,7 @@ from zoo_tools import predict, write_tiny
 
 from gdn_keras import registry, zoo
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS
-from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.datasets import get, load_samples
 from gdn_keras.evaluation import size_keys
 from gdn_keras.model import count_multiply_adds, count_parameters
 from gdn_keras.weights import file_sha256
@@ -42,7 +40,7 @@ def check_facts(path) -> None:
     assert metrics.multiply_adds_dense == count_multiply_adds(config, dense=True)
     assert metrics.weights_sha256 == file_sha256(folder.weights_file)
     assert metrics.weights_bytes == folder.weights_file.stat().st_size
-    own = metrics.dataset in (*FAMILIES, *RESCALINGS)  # has bundled images
+    own = get(metrics.dataset).samples is not None
     assert (metrics.golden.sample_set == metrics.dataset) == own
     assert (metrics.sample_accuracy is not None) == own and len(metrics.golden.indices) == 8
     assert np.shape(metrics.confusion) == (config.num_classes, config.num_classes)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from gdn_keras.datasets.stir import STIR_SIZES
 from gdn_keras.scale_space import derivative_kernel, spatial_spread
 from training.baselines import stir_baseline
 from training.claims import MUCH, OBJECT_SIZES, Claim
 from training.paper import POOLED_FIXED, POOLED_LEARNED
-from training.recipes import RECIPES, TRAIN_SIZES
+from training.recipes import RECIPES
 from training.results import SEVERAL, Results
 from training.statistics import SIGNIFICANCE, pooled_statistics
 
@@ -198,8 +199,8 @@ def _mean(curve: dict[float, float], sizes) -> float:
 
 def _stir_checks(claim: Claim, results: Results) -> list[Check]:
     checks = []
-    small = range(TRAIN_SIZES["small"][0], TRAIN_SIZES["small"][1] + 1)
-    above = range(TRAIN_SIZES["small"][1] + 1, TRAIN_SIZES["large"][1] + 1)
+    small = STIR_SIZES.trained("small")
+    above = range(small[-1] + 1, OBJECT_SIZES[-1] + 1)
     for name in claim.models:
         recipe, curve = RECIPES[name], results.accuracies[name]
         ours, others = _mean(curve, OBJECT_SIZES), {}
@@ -233,7 +234,7 @@ def _stir_dropout_checks(claim: Claim, results: Results) -> list[Check]:
         mean = _mean(gain, OBJECT_SIZES)
         checks.append(Check(f"`{other}`: mean {mean:+.1f} ppt", mean > 0))
         checks.append(Check(f"`{other}`: range {-flatter:+.1f} ppt", bool(flatter > 0)))
-        first = TRAIN_SIZES[RECIPES[name].train_sizes][0]
+        first = STIR_SIZES.trained(RECIPES[name].train_sizes)[0]
         if first > OBJECT_SIZES[0]:
             smaller = _mean(gain, range(OBJECT_SIZES[0], first))
             rest = _mean(gain, range(first, OBJECT_SIZES[-1] + 1))

@@ -23,11 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-SMALLER = tuple(2 ** (n / 4) for n in range(-4, 0))  # the paper's size factors below 1
-LARGER = tuple(2 ** (n / 4) for n in range(1, 5))
-SIZE_FACTORS = (*SMALLER, 1.0, *LARGER)
+from gdn_keras.datasets import SIZE_FACTORS
+from gdn_keras.datasets.stir import STIR_SIZES
+
+SMALLER = tuple(factor for factor in SIZE_FACTORS if factor < 1)
+LARGER = tuple(factor for factor in SIZE_FACTORS if factor > 1)
 REGULAR = (1.0,)  # the only size of the regular test sets
-OBJECT_SIZES = tuple(range(17, 65))  # of STIR, in pixels
+OBJECT_SIZES = STIR_SIZES.values  # in pixels
 
 ALIKE = 2.0  # ppt
 MUCH = 5.0  # ppt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import cpu
+from gdn_keras import cpu, datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
@@ -23,16 +23,6 @@ RATES = "rates.json"  # in the folder of the runs
 # Narrow networks keep a processor less busy than wide ones, so each family has its own rate.
 _CALIBRATED_WITH = ("fashion_avg_2jet", "cifar_avg_2jet")
 _SECONDS = 4.0  # of steps that are timed, each for training and for inference
-# images to train on (STIR: of one range of sizes) and to test on (of one size)
-_IMAGES = {
-    "fashion_mnist": (60_000, 10_000),
-    "rescaled_fashion_mnist": (60_000, 10_000),
-    "rescaled_fashion_mnist_translated": (60_000, 10_000),
-    "cifar10": (50_000, 10_000),
-    "rescaled_cifar10": (50_000, 10_000),
-    "stir_emoji": (576, 36),
-    "stir_gtsrb": (3_072, 192),
-}
 
 
 @dataclass(frozen=True)
@@ -57,11 +47,12 @@ class Cost:
 
 
 def cost_of(plan: Plan) -> Cost | None:
-    """None for data sets whose number of images is not known here."""
+    """None for data sets whose record does not say how many images there are."""
     recipe = plan.recipe
-    if recipe.dataset not in _IMAGES:
+    counts = datasets.get(recipe.dataset).num_images
+    if counts is None:
         return None
-    train, test = _IMAGES[recipe.dataset]
+    train, test = counts
     images, training = 0, 0.0
     for stage in plan.stages:
         seen = stage.steps(min(train, stage.limit or train)) * stage.batch_size

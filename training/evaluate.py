@@ -13,9 +13,10 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
+from gdn_keras import datasets
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
-from gdn_keras.evaluation import size_keys, test_sets
+from gdn_keras.evaluation import test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
@@ -40,8 +41,9 @@ class SizeResult:
 
 
 def test_sizes(recipe: Recipe) -> dict[str, float]:
-    """Key in the metrics -> size factor, or object size in pixels for STIR."""
-    return {key: float(key) for key in size_keys(recipe.dataset)}
+    """Key in the metrics -> size factor, or object size in pixels."""
+    sizes = datasets.get(recipe.dataset).sizes
+    return dict(zip(sizes.keys, sizes.values, strict=True))
 
 
 def evaluate(
@@ -89,7 +91,8 @@ def _check_way(way: str, model: GaussDerNet, recipe: Recipe) -> None:
     if way not in WAYS:
         raise ValueError(f"`way` must be one of {WAYS}. Received: way={way!r}.")
     channels = len(model.config.channel_sigmas)
-    if way == "matched" and (channels > 1 or recipe.train_sizes):
+    factors = datasets.get(recipe.dataset).sizes.unit == "factor"
+    if way == "matched" and (channels > 1 or not factors):
         raise ValueError(
             "Sigmas are matched to size factors for networks of one scale channel. "
             f"Received: {recipe.name}, {channels} channels on {recipe.dataset}."

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdn_keras import plots
+from gdn_keras import datasets, plots
 from gdn_keras.plots import PALETTE, Style
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.checks import LAW
 from training.claims import CLAIMS
 from training.paper import ACCURACY
-from training.recipes import RECIPES, TRAIN_SIZES
+from training.recipes import RECIPES
 from training.results import MATCHED, Results
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def histogram_figure(results: Results, name: str) -> Figure | None:
 
 def stir_figure(results: Results, dataset: str) -> Figure | None:
     """One panel per range of training sizes, ours beside the published networks."""
-    scenarios = {}
-    for sizes in TRAIN_SIZES:
+    scenarios, ranges = {}, datasets.get(dataset).sizes.ranges
+    for sizes in ranges:
         names = {
             "ours, dropout": f"{dataset}_{sizes}_drop",
             "ours, without": f"{dataset}_{sizes}_nodrop",
@@ -151,7 +151,7 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
                 known = stir_baseline(model, dataset=dataset, train_sizes=sizes)
                 others[model] = known.curve
         shown = {"others": others, "styles": STYLES}
-        plots.plot_object_sizes(curves, ax, training_sizes=TRAIN_SIZES[sizes], **shown)
+        plots.plot_object_sizes(curves, ax, training_sizes=ranges[sizes], **shown)
         ax.label_outer()
     plots.legend_below(figure, *axes[:, 0], columns=2)
     return figure
@@ -193,9 +193,9 @@ def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
     for name in names:
         ours = (results.curve(name) or {}).get(1.0)
         if ours is not None:
-            family = _FAMILIES["fashion" if name.startswith("fashion") else "cifar"]
+            title = datasets.get(RECIPES[name].dataset).title
             value = ACCURACY[name]
-            groups.setdefault(family, []).append((value.mean, value.std or 0.0, ours))
+            groups.setdefault(title, []).append((value.mean, value.std or 0.0, ours))
     if not groups:
         return None
     figure, axes = plots.new_figure(height=80)
@@ -228,9 +228,10 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
         add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":
         for dataset in dict.fromkeys(r.dataset for r in RECIPES.values() if r.train_sizes):
-            note = " (not in the paper)" if dataset in ("stir_emoji", "stir_gtsrb") else ""
-            caption = f"`{dataset}`{note}; shaded: the sizes of the training objects."
             names = [n for n, r in RECIPES.items() if r.dataset == dataset]
+            in_paper = any(RECIPES[name].paper_section for name in names)
+            note = "" if in_paper else " (not in the paper)"
+            caption = f"`{dataset}`{note}; shaded: the sizes of the training objects."
             add(dataset, caption, stir_figure(results, dataset), names)
     if section in ("7.4", "7.5"):
         names = [name for name in ACCURACY if RECIPES[name].paper_section == section]

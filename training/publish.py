@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdn_keras import plots, zoo
+from gdn_keras import datasets, plots, zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import Arrays, load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS
-from gdn_keras.datasets.samples import FAMILIES
+from gdn_keras.datasets import Arrays, DataSet
+from gdn_keras.datasets.dataset import shown_sizes
+from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.model import (
     GaussDerNet,
     channel_plans,
@@ -23,14 +23,14 @@ from gdn_keras.model import (
     count_parameters,
     sigma_ranges,
 )
-from gdn_keras.records import LICENCE, shown_sizes
+from gdn_keras.records import LICENCE
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.budgets import MORE
 from training.claims import CLAIMS, claim_values
 from training.evaluate import SizeResult, test_sizes
 from training.figures import STYLES
 from training.paper import paper_accuracy
-from training.recipes import TRAIN_SIZES, Recipe
+from training.recipes import Recipe
 from training.results import percent
 from training.runs import images_seen, trained_further
 from training.state import RECORD, WEIGHTS
@@ -41,21 +41,6 @@ if TYPE_CHECKING:
 
 GOLDEN_IMAGES = 8
 FIGURE = "accuracy.png"
-# as in gdn_keras/data/SAMPLES.md
-LICENCES = {
-    "fashion": "Fashion-MNIST images: MIT",
-    "cifar": "CIFAR-10 images: no licence is stated by its authors, who ask to be cited "
-    "(Krizhevsky and Hinton, 2009); the photographs belong to their owners",
-    "stir_emoji": "STIR emoji: CC BY 4.0 (the icons of Font Awesome Free 5)",
-    "stir_gtsrb": "GTSRB photographs: no licence came with the files; its authors ask to be cited "
-    "(Stallkamp, Schlipsing, Salmen and Igel, 2012)",
-}
-# what the reader of a card cannot know about the images
-REMARKS = {
-    "stir_emoji": "The test images show the same 36 icons as the training images, at other sizes "
-    "and places (at 64 pixels, and often just below, even the place is the same). The images were "
-    "rendered again from the icons and are not the file of STIR's authors.",
-}
 
 
 def publish(
@@ -104,8 +89,7 @@ def publish(
 
 def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
     accuracy = _accuracy(results)
-    sizes = TRAIN_SIZES.get(recipe.train_sizes)
-    reference = results[str(sum(sizes) // 2) if sizes else "1.000"]  # a size it was trained on
+    reference = results[_reference(recipe)]
     sample_set, samples = golden_samples(recipe)
     logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
     indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
@@ -142,15 +126,23 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
 
 def golden_samples(recipe: Recipe) -> tuple[str, Arrays]:
     """The bundled images of the data set; where there are none, other images of their shape."""
-    bundled = (*FAMILIES, *RESCALINGS)
-    if recipe.dataset in bundled:
-        return recipe.dataset, load_samples(recipe.dataset)
-    shape = (*recipe.config.input_size, recipe.config.input_channels)
-    for name in bundled:
-        samples = load_samples(name)
-        if samples.images.shape[1:] == shape:
-            return name, samples
-    raise ValueError(f"`input_size` must be that of a bundled set. Received: images of {shape}.")
+    own = datasets.get(recipe.dataset)
+    if own.samples is not None:
+        return own.name, own.samples.load()
+    size, channels = recipe.config.input_size, recipe.config.input_channels
+    bundled = sets_with_samples().values()
+    others = [d for d in bundled if (d.image_size, d.channels) == (size, channels)]
+    if not others:
+        raise ValueError(
+            f"`input_size` must be that of a bundled set. Received: images of {(*size, channels)}."
+        )
+    other = min(others, key=lambda other: other.sizes != own.sizes)  # one of its kind, if possible
+    return other.name, other.samples.load()
+
+
+def _reference(recipe: Recipe) -> str:
+    """The key of a size that the network was trained on, the middle one of several."""
+    return datasets.get(recipe.dataset).sizes.reference(recipe.train_sizes)
 
 
 def _accuracy(results: dict[str, SizeResult]) -> dict[str, float]:
@@ -161,6 +153,7 @@ def card(
     recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
 ) -> str:
     """The folder's README.md."""
+    data = datasets.get(recipe.dataset)
     channels = len(config.channel_sigmas)
     pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
     lines = [
@@ -178,15 +171,9 @@ def card(
         "",
         "## Accuracy",
         f"Measured on all {metrics.num_test_images:,} test images per size, "
-        + f"{_computed(config)}."
-        + (
-            f" Sizes are those of the objects in pixels; {len(shown_sizes(metrics.accuracy))} of "
-            f"{len(metrics.accuracy)} are shown, metrics.json and the mean have all."
-            if recipe.train_sizes
-            else ""
-        ),
+        + " ".join([f"{_computed(config)}.", *_size_notes(data, metrics)]),
         "",
-        *_table(metrics),
+        *_table(data, metrics, reference=_reference(recipe)),
         "",
         *_clamped(config, metrics),
         *_published_by_others(recipe),
@@ -212,7 +199,7 @@ def card(
     lines += [
         "",
         "## Limits",
-        f"Trained on {_trained_sizes(recipe)} only"
+        f"Trained on {data.sizes.trained_words(recipe.train_sizes)} only"
         + (
             "; the accuracy at other sizes is what the scale channels give. "
             if channels > 1
@@ -224,10 +211,10 @@ def card(
             if config.spatial_selection == "centre"
             else "anywhere in the image, one per image."
         ),
-        *([REMARKS[recipe.dataset]] if recipe.dataset in REMARKS else []),
+        *([data.remark] if data.remark else []),
         "",
         "## Licence and citation",
-        f"Weights: {LICENCE}. {_licence(recipe)}",
+        f"Weights: {LICENCE}. {data.licence and f'{data.licence}.'}",
         f"Architecture: {CITATION}",
         "",
     ]
@@ -244,7 +231,7 @@ def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
         "was thought of when test accuracies of `cifar_avg_2jet` were known, and tried on training "
         "images."
     ]
-    if getattr(RESCALINGS.get(recipe.dataset), "extension", None) == "mirror":
+    if datasets.get(recipe.dataset).surroundings == "mirrored":
         lines.append(
             "The images of this data set were made in the same way: what is left free around those "
             "below size factor 2 is their mirror image."
@@ -255,7 +242,7 @@ def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
 def _beside_the_paper(recipe: Recipe, metrics: zoo.Metrics) -> list[str]:
     """The paper has curves without numbers; what its text names for networks like this one."""
     shown = f"The paper (section {recipe.paper_section}) shows this network's accuracy in a figure"
-    ours = {recipe.name: percent(metrics.accuracy)}
+    ours = {recipe.name: percent(metrics.accuracy, dataset=recipe.dataset)}
     lines = []
     for claim in CLAIMS:
         if recipe.name in claim.models and claim.printed and claim.measure in ("accuracy", "drop"):
@@ -387,22 +374,19 @@ def _dropout(config: dict[str, Any]) -> str:
     return f"scale-channel dropout {share:g}, " if share else "no scale-channel dropout, "
 
 
-def _trained_sizes(recipe: Recipe) -> str:
-    if not recipe.train_sizes:
-        return "one object size (size factor 1)"
-    first, last = TRAIN_SIZES[recipe.train_sizes]
-    return f"objects of {first} to {last} pixels"
+def _size_notes(data: DataSet, metrics: zoo.Metrics) -> list[str]:
+    """What the table does not say about its sizes."""
+    shown, count = len(shown_sizes(metrics.accuracy)), len(metrics.accuracy)
+    some = f"{shown} of {count} are shown, metrics.json and the mean have all"
+    words = "; ".join(filter(None, [data.sizes.note, some if shown < count else ""]))
+    return [f"{words}."] if words else []
 
 
-def _licence(recipe: Recipe) -> str:
-    return next((f"{text}." for word, text in LICENCES.items() if word in recipe.dataset), "")
-
-
-def _table(metrics: zoo.Metrics) -> list[str]:
+def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
     keys = shown_sizes(metrics.accuracy)
     several = len(metrics.accuracy) > 1
     rows = [
-        ["size", *(k.rstrip("0").rstrip(".") if "." in k else k for k in keys)],
+        ["size", *map(data.sizes.heading, keys)],
         ["---"] * (len(keys) + 1),
         ["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys)],
     ]
@@ -418,7 +402,7 @@ def _table(metrics: zoo.Metrics) -> list[str]:
             rows.append([words, *(f"{100 * other[k]:.2f}" for k in keys), *mean])
     if metrics.paper_accuracy is not None:  # the paper prints numbers for regular sets only
         paper = 100 * metrics.paper_accuracy
-        difference = 100 * metrics.accuracy["1.000"] - paper
+        difference = 100 * metrics.accuracy[reference] - paper
         rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}"])
         rows.append(["difference", f"{difference:+.2f}"])
     return ["| " + " | ".join(row) + " |" for row in rows]
@@ -437,11 +421,13 @@ def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
     if metrics.matched_accuracy:
         curves["one channel, matched σ"] = curve(metrics.matched_accuracy)
     figure, axes = plots.new_figure(height=60)
-    if recipe.train_sizes:
-        sizes_trained = TRAIN_SIZES[recipe.train_sizes]
-        plots.plot_object_sizes(curves, axes[0, 0], training_sizes=sizes_trained, styles=STYLES)
-    else:
-        plots.plot_scale_generalisation(curves, axes[0, 0], styles=STYLES, legend=len(curves) > 1)
+    plots.plot_accuracy(
+        curves,
+        axes[0, 0],
+        sizes=datasets.get(recipe.dataset).sizes,
+        train_sizes=recipe.train_sizes,
+        styles=STYLES,
+    )
     return figure
 
 

@@ -14,12 +14,9 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
+from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.raw import CIFAR_CLASSES, FASHION_CLASSES
 from gdn_keras.scale_space import channel_scales
-
-TRAIN_SIZES = {"small": (17, 32), "mid": (33, 48), "large": (49, 64)}  # STIR: first, last in pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,7 @@ class Recipe:
     epochs: int  # 0 for a derived network
     weight_decay: float
     flip: bool  # left-right with probability 1/2
-    train_sizes: str | None = None  # STIR only: a key of TRAIN_SIZES
+    train_sizes: str | None = None  # a range of the data set's sizes, if it has any: STIR
     learning_rate: float = 0.01  # cosine per step down to `final_learning_rate`
     final_learning_rate: float = 1e-5
     colour_jitter: bool = False  # how strong: gdn_keras/datasets/augment.py, as for the others
@@ -49,13 +46,7 @@ class Recipe:
 
 # --- what networks of one family share: Tables 1 and 2 ---
 _FASHION: dict[str, Any] = dict(
-    config=dict(
-        input_channels=1,
-        num_classes=10,
-        widths=(32, 48, 64, 96, 128),
-        padding="zero",
-        class_names=FASHION_CLASSES,
-    ),
+    config=dict(widths=(32, 48, 64, 96, 128), padding="zero"),
     train_split="train+validation",
     batch_size=32,
     epochs=32,
@@ -63,13 +54,7 @@ _FASHION: dict[str, Any] = dict(
     flip=True,
 )
 _CIFAR: dict[str, Any] = dict(
-    config=dict(
-        input_channels=3,
-        num_classes=10,
-        widths=(64, 96, 128, 160, 192),
-        padding="reflect",
-        class_names=CIFAR_CLASSES,
-    ),
+    config=dict(widths=(64, 96, 128, 160, 192), padding="reflect"),
     train_split="train+validation",
     batch_size=30,
     epochs=60,
@@ -79,7 +64,6 @@ _CIFAR: dict[str, Any] = dict(
 )
 _STIR: dict[str, Any] = dict(
     config=dict(
-        input_size=(64, 64),
         widths=(32, 48, 64, 96, 128),
         padding="reflect",
         spatial_selection="max",
@@ -91,19 +75,17 @@ _STIR: dict[str, Any] = dict(
     weight_decay=0.025,
     flip=False,
 )
-# family -> settings, dataset, image side, and per tag of sigma_0: ratio and channels as powers of
-# sqrt(2), first to last (Tables 1, 9 and 10); sigma_0 itself is the power given in _SIGMA_0
+# family -> settings, dataset, and per tag of sigma_0: ratio and channels as powers of sqrt(2),
+# first to last (Tables 1, 9 and 10); sigma_0 itself is the power given in _SIGMA_0
 _RESCALED = {
     "fashion": (
         _FASHION,
         "rescaled_fashion_mnist",
-        72,
         {"": (1.28, -3, 3), "_s0p50": (1.47, -4, 1), "_s0p71": (1.37, -4, 2)},
     ),
     "cifar": (
         _CIFAR,
         "rescaled_cifar10",
-        64,
         {"": (1.45, -3, 2), "_s0p50": (1.67, -4, 0), "_s0p71": (1.56, -4, 1)},
     ),
 }
@@ -131,29 +113,20 @@ _VARIANTS = {
         "avg_3jet": ("average", 3, 0.3, False, "7.2"),
     },
 }
-# dataset -> classes, image channels, section; emoji and GTSRB are not in the paper
-_STIR_SETS = {
-    "sign": (16, 3, "6.4"),
-    "aerial": (9, 3, "6.4"),
-    "emoji": (36, 1, None),
-    "gtsrb": (8, 3, None),
-}
-# the names of the others are in their files only, and are taken from there when they are trained
-_STIR_CLASSES = {name: load_samples(f"stir_{name}").class_names for name in ("emoji", "gtsrb")}
-# regular images, one scale channel: settings, dataset, side, ratio per tag of sigma_0 (Tables 5
-# and 6), ratio with learned sigmas (Tables 7 and 8)
+# dataset -> section; emoji and GTSRB are not in the paper
+_STIR_SECTIONS = {"stir_sign": "6.4", "stir_aerial": "6.4", "stir_emoji": None, "stir_gtsrb": None}
+# regular images, one scale channel: settings, dataset, ratio per tag of sigma_0 (Tables 5 and 6),
+# ratio with learned sigmas (Tables 7 and 8)
 _REGULAR = {
     "fashion28": (
         _FASHION,
         "fashion_mnist",
-        28,
         {"s0p50": (-2, 1.47), "s0p71": (-1, 1.37), "s1p00": (0, 1.28)},
         1.28,
     ),
     "cifar32": (
         _CIFAR,
         "cifar10",
-        32,
         {"s0p50": (-2, 1.67), "s0p71": (-1, 1.56), "s1p00": (0, 1.45)},
         1.4,
     ),
@@ -182,19 +155,28 @@ def _sigmas(first: int, last: int) -> tuple[float, ...]:
     return channel_scales(2.0 ** (first / 2), num_channels=last - first + 1)
 
 
-def _make(name: str, group: str, shared: dict[str, Any], config: dict[str, Any], **rest) -> Recipe:
-    settings = {**shared, **rest, "config": GaussDerNetConfig(**{**shared["config"], **config})}
-    return Recipe(name=name, group=group, **settings)
+def _make(
+    name: str, group: str, shared: dict[str, Any], config: dict[str, Any], *, dataset: str, **rest
+) -> Recipe:
+    """What is shared, what is not, and what the record of the data set says."""
+    data = datasets.get(dataset)
+    of_data = dict(
+        input_size=data.image_size,
+        input_channels=data.channels,
+        num_classes=data.num_classes,
+        class_names=data.class_names,  # if there are none, those of the files when it is trained
+    )
+    settings = shared | rest | {"config": GaussDerNetConfig(**of_data | shared["config"] | config)}
+    return Recipe(name=name, group=group, dataset=dataset, **settings)
 
 
 def _rescaled(family: str, variant: str, tag: str, *, group: str, section: str) -> Recipe:
-    shared, dataset, side, scales = _RESCALED[family]
+    shared, dataset, scales = _RESCALED[family]
     pooling, jet_order, dropout, cutout, _ = _VARIANTS[family][variant]
     ratio, first, last = scales[tag]
     if pooling is None:
         first = last = _SIGMA_0[tag]
     config = dict(
-        input_size=(side, side),
         channel_sigmas=_sigmas(first, last),
         sigma_ratio=ratio,
         jet_order=jet_order,
@@ -266,29 +248,26 @@ def _transfer_recipes():
 
 
 def _stir_recipes():
-    for dataset, (classes, channels, section) in _STIR_SETS.items():
-        for sizes in TRAIN_SIZES:
+    for dataset, section in _STIR_SECTIONS.items():
+        for sizes in datasets.get(dataset).sizes.ranges:
             for variant, dropout in (("drop", 0.3), ("nodrop", 0.0)):
                 yield _make(
-                    f"stir_{dataset}_{sizes}_{variant}",
-                    f"stir_{dataset}",
+                    f"{dataset}_{sizes}_{variant}",
+                    dataset,
                     _STIR,
                     dict(
-                        input_channels=channels,
-                        num_classes=classes,
-                        class_names=_STIR_CLASSES.get(dataset, ()),
                         channel_sigmas=_sigmas(-3, 2),
                         sigma_ratio=1.45,
                         scale_dropout=dropout,
                     ),
-                    dataset=f"stir_{dataset}",
+                    dataset=dataset,
                     train_sizes=sizes,
                     paper_section=section,
                 )
 
 
 def _regular_recipes():
-    for family, (shared, dataset, side, scales, _) in _REGULAR.items():
+    for family, (shared, dataset, scales, _) in _REGULAR.items():
         for method in _METHODS:
             for tag, (power, ratio) in scales.items():
                 yield _make(
@@ -296,7 +275,6 @@ def _regular_recipes():
                     family,
                     shared,
                     dict(
-                        input_size=(side, side),
                         channel_sigmas=_sigmas(power, power),
                         sigma_ratio=ratio,
                         method=method,
@@ -307,7 +285,7 @@ def _regular_recipes():
 
 
 def _learned_recipes():
-    for family, (shared, dataset, side, _, ratio) in _REGULAR.items():
+    for family, (shared, dataset, _, ratio) in _REGULAR.items():
         for method in _LEARNED_METHODS:
             for norm in ("bn", "nobn"):
                 for tag, learning_rate in _SIGMA_LEARNING_RATES.items():
@@ -317,7 +295,6 @@ def _learned_recipes():
                         f"{family}_learned",
                         shared,
                         dict(
-                            input_size=(side, side),
                             channel_sigmas=(1.0,),
                             sigma_ratio=_STARRED_RATIO if name == _STARRED else ratio,
                             method=method,
@@ -365,10 +342,9 @@ def _tiny_recipes():
         "lse": dict(scale_pooling="logsumexp"),
         "max": dict(scale_pooling="max", scale_dropout=0.2),
     }.items():
-        config = {**small, "input_size": (72, 72), **rest}
-        yield _make(f"tiny_{variant}", "tiny", _FASHION, config, dataset="rescaled_fashion_mnist")
-    config = {**small, "input_channels": 1, "num_classes": 36, "channel_sigmas": (1.0, 2.0)}
-    config["class_names"] = _STIR_CLASSES["emoji"]
+        name, dataset = f"tiny_{variant}", "rescaled_fashion_mnist"
+        yield _make(name, "tiny", _FASHION, small | rest, dataset=dataset)
+    config = small | {"channel_sigmas": (1.0, 2.0)}
     yield _make("tiny_stir", "tiny_stir", _STIR, config, dataset="stir_emoji", train_sizes="mid")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from gdn_keras import plots
+from gdn_keras import datasets, plots
 from training.baselines import DATASETS, MODELS, stir_baseline
 from training.checks import first_layer_spread
 from training.claims import ALIKE, CLAIMS, Claim
@@ -232,10 +232,7 @@ def _networks_table(number: str, names: list[str], results: Results) -> tuple[li
 
 
 def _curve_table(names: list[str], results: Results) -> list[str]:
-    stir = names[0].startswith("stir_")
-    sizes = {"17…32": range(17, 33), "33…48": range(33, 49), "49…64": range(49, 65)}
-    if not stir:
-        sizes = {"½": (0.5,), "1": (1.0,), "2": (2.0,)}
+    sizes = datasets.get(RECIPES[names[0].removesuffix(MATCHED)].dataset).sizes.columns
     lines = [
         f"| network | trained | {' | '.join(f'at {size}' for size in sizes)} | mean of all sizes |",
         "|---|---|" + "--:|" * (len(sizes) + 1),
@@ -248,7 +245,7 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
             means = [_mean(curve, group) for group in sizes.values()]
             cells = [_budget(own, results), *means, _mean(curve, curve or ())]
         lines.append(_row([f"`{own}`{name.removeprefix(own)}", *cells]))
-    here = [RECIPES[name] for name in names if stir and name in results.folders]
+    here = [RECIPES[name] for name in names if name in results.folders]
     for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
         if dataset in DATASETS:
             for model in MODELS:

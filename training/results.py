@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdn_keras import zoo
+from gdn_keras import datasets, zoo
 from training.budgets import ASKED
-from training.claims import SIZE_FACTORS
 from training.paper import PairwiseStatistics, PooledStatistics
 from training.recipes import RECIPES
 from training.runs import read_record
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
 SEVERAL = 3  # runs of a network, at least, before differences are tested
 MATCHED = ", matched σ"  # of the name of a curve: all sigmas times the size factor
-_KEYS = {f"{factor:.3f}": factor for factor in SIZE_FACTORS}
 
 
-def percent(accuracy: dict[str, float]) -> dict[float, float]:
+def percent(accuracy: dict[str, float], *, dataset: str) -> dict[float, float]:
     """Accuracies of the metrics by size factor, or by object size in pixels, in %."""
-    return {_KEYS.get(key) or int(key): 100 * value for key, value in accuracy.items()}
+    sizes = datasets.get(dataset).sizes
+    return {sizes.value(key): 100 * value for key, value in accuracy.items()}
 
 
 def networks_of(table: PairwiseStatistics | PooledStatistics) -> dict[str, list[str]]:
@@ -96,13 +95,16 @@ class Results:
     @cached_property
     def accuracies(self) -> dict[str, dict[float, float]]:
         """{network: {size factor, or size of the object in pixels: accuracy in %}}."""
-        return {name: percent(folder.metrics.accuracy) for name, folder in self.folders.items()}
+        return {
+            name: percent(folder.metrics.accuracy, dataset=folder.metrics.dataset)
+            for name, folder in self.folders.items()
+        }
 
     @cached_property
     def matched(self) -> dict[str, dict[float, float]]:
         """The same with all sigmas times the size factor, where that was measured."""
         return {
-            name: percent(folder.metrics.matched_accuracy)
+            name: percent(folder.metrics.matched_accuracy, dataset=folder.metrics.dataset)
             for name, folder in self.folders.items()
             if folder.metrics.matched_accuracy
         }

@@ -8,7 +8,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.datasets import Arrays, as_dataset, load_arrays, load_stir
+from gdn_keras import datasets
+from gdn_keras.datasets import Arrays, as_dataset
 from gdn_keras.layers import ScaleBatchNormalization
 from gdn_keras.model import GaussDerNet, build_model, copy_weights, layer_weights
 from gdn_keras.optimizer import ScaleAdamW
@@ -16,14 +17,10 @@ from training.budgets import Stage
 
 
 def load_data(stage: Stage, *, data_dir: Path | None = None) -> Arrays:
-    """The training images of a stage; always size factor 1, or the STIR sizes of the recipe."""
-    if not stage.train_sizes:
-        return load_arrays(stage.dataset, split=stage.split, data_dir=data_dir, limit=stage.limit)
-    data = load_stir(stage.dataset, split=stage.split, sizes=stage.train_sizes, data_dir=data_dir)
-    if stage.limit is None or stage.limit >= len(data):
-        return data
-    # ordered by size and class, so the first ones would be of one kind
-    return data.select(np.linspace(0, len(data) - 1, stage.limit).round().astype(int))
+    """The training images of a stage: at size factor 1, or of the recipe's range of sizes."""
+    return datasets.get(stage.dataset).load_training(
+        stage.train_sizes, split=stage.split, data_dir=data_dir, limit=stage.limit
+    )
 
 
 def batches(data: Arrays, stage: Stage, *, seed: int, step: int):

@@ -2,23 +2,18 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.datasets import (
-    SIZE_FACTORS,
-    load_samples,
-    load_stir,
-    make_stir,
-    raw,
-    tfds_builder,
-)
-from gdn_keras.datasets.figure import contact_sheet
+from gdn_keras.datasets import DataSet, make_stir, sets, tfds_builder
+from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
-from gdn_keras.datasets.rescaled import REGULAR, RESCALINGS, check_size_factor, source_files
-from gdn_keras.datasets.samples import STIR_INSTANCES, STIR_SIZES
-from gdn_keras.datasets.stir import find_stir
+from gdn_keras.datasets.rescaled import rescaled_sets
+from gdn_keras.datasets.samples import sets_with_samples
+from gdn_keras.datasets.stir import STIR_SIZES, StirFile, find_stir
 from gdn_keras.datasets.verify import verify
 
 
@@ -42,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     prepare = commands.add_parser(
         "prepare", parents=[common], help="write a rescaled data set in the format of TFDS"
     )
-    prepare.add_argument("name", choices=tuple(RESCALINGS))
+    prepare.add_argument("name", choices=tuple(rescaled_sets()))
     prepare.add_argument(
         "--size-factor", type=float, action="append", help="may be repeated (default: all nine)"
     )
@@ -50,10 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     prepare.set_defaults(command=_prepare)
 
     show = commands.add_parser("show", parents=[common], help="draw a contact sheet")
+    several = [name for name, d in sets_with_samples().items() if len(d.sizes.keys) > 1]
     show.add_argument(
         "name",
-        help=f"{', '.join((*RESCALINGS, *STIR_INSTANCES))} (images of the package; of STIR all "
-        "sizes if there is a data folder), or a STIR file",
+        help=f"{', '.join(several)} (images of the package; of STIR all sizes if there is a data "
+        "folder), or a STIR file",
     )
     show.add_argument("--to", type=Path, help="figure to write (default: <name>.png)")
     show.add_argument("--image", type=int, default=0, help="which sample is shown at every size")
@@ -72,11 +68,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options) -> int:
-    factors = [check_size_factor(factor) for factor in options.size_factor or SIZE_FACTORS]
+    dataset = sets.get(options.name)
+    factors = [dataset.sizes.check(f) for f in options.size_factor or dataset.sizes.values]
     folder = data_folder(options.data_dir)
     if folder is not None:  # find out what is missing before any work is done
-        for files in source_files(options.name):
-            raw.find(*files, folder=folder)
+        dataset.loader.source.find_all(folder)
     import tensorflow_datasets as tfds
 
     config = tfds.download.DownloadConfig(manual_dir=folder)
@@ -88,64 +84,79 @@ def _prepare(options) -> int:
 
 
 def _show(options) -> int:
-    if options.name in RESCALINGS:
-        figure = _show_rescaled(options.name, options.image)
-    elif options.name in REGULAR:
-        raise ValueError(f"Give a rescaled set, e.g. rescaled_{options.name}, a STIR name or file.")
-    else:
-        figure = _show_stir(options.name, options.image, options.data_dir)
-    target = options.to or Path(f"{Path(options.name).stem}.png")
+    dataset = _named(options.name)
+    if len(dataset.sizes.keys) == 1:
+        raise ValueError(f"Give a rescaled set, e.g. rescaled_{dataset.name}, a STIR name or file.")
+    shown = _images(dataset, options.data_dir)
+    largest, arrays = list(shown.items())[-1]
+    if not 0 <= options.image < len(arrays):
+        raise ValueError(f"--image must be in 0...{len(arrays) - 1}. Received: {options.image}.")
+    classes = [
+        (label, arrays.images[np.flatnonzero(arrays.labels == number)[0]])
+        for number, label in enumerate(arrays.class_names)
+    ]
+    one = [(dataset.sizes.heading(key), a.images[options.image]) for key, a in shown.items()]
+    title = f"{dataset.name}: the classes at {dataset.sizes.label(largest)}, one image at all sizes"
+    figure = contact_sheet(classes, one, title=title)
+    target = options.to or Path(f"{dataset.name}.png")
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=120)
     print(target)
     return 0
 
 
-def _show_rescaled(name: str, image: int):
-    # As in the paper: CIFAR at size factor 2, where nothing is mirrored.
-    at = 2.0 if name == "rescaled_cifar10" else 1.0
-    samples = load_samples(name, size_factor=at)
-    _check_image(image, len(samples))
-    classes = [
-        (label, samples.images[np.flatnonzero(samples.labels == number)[0]])
-        for number, label in enumerate(samples.class_names)
-    ]
-    factors = [
-        (f"{factor:.3g}", load_samples(name, size_factor=factor).images[image])
-        for factor in SIZE_FACTORS
-    ]
-    return contact_sheet(
-        classes, factors, title=f"{name}: classes at size factor {at:g}, one image at all factors"
-    )
+def _named(name: str) -> DataSet:
+    """The record of a data set, or one for a file in the format of STIR."""
+    if name in sets.names():
+        return sets.get(name)
+    path = find_stir(name).absolute()
+    return DataSet(name=path.stem, sizes=STIR_SIZES, loader=StirFile(str(path)))
 
 
-def _show_stir(name: str, image: int, data_dir):
+def _images(dataset: DataSet, data_dir) -> dict[str, Arrays]:
+    """Test images by size: the samples if they have every size, or the files if they are there."""
+    keys, samples = shown_sizes(dataset.sizes.keys), dataset.samples
+    if samples is not None and set(samples.size_factors) >= set(dataset.sizes.values):
+        return {key: samples.load(dataset.sizes.value(key)) for key in keys}
     try:
-        find_stir(name, data_dir=data_dir)
+        return dict(dataset.load_sizes(keys, data_dir=data_dir))
     except FileNotFoundError:
-        if name not in STIR_INSTANCES:
+        if samples is None:
             raise
-        arrays, sizes = load_samples(name), STIR_SIZES
-    else:
-        arrays = load_stir(name, split="test", sizes="all", data_dir=data_dir)
-        sizes = (17, 20, 24, 29, 34, 40, 46, 52, 58, 64)
-    classes = [
-        (label, arrays.images[np.flatnonzero(arrays.labels == number)[-1]])
-        for number, label in enumerate(arrays.class_names)
-    ]
-    per_size = int((arrays.object_sizes == sizes[0]).sum())
-    _check_image(image, per_size)
-    one = [
-        (f"{size} pixels", arrays.images[np.flatnonzero(arrays.object_sizes == size)[image]])
-        for size in sizes
-    ]
-    title = f"{Path(name).stem}: the classes, one object at several sizes"
-    return contact_sheet(classes, one, title=title)
+    arrays = samples.load()
+    there = np.unique(arrays.object_sizes)
+    return {dataset.sizes.key(s): arrays.select(arrays.object_sizes == s) for s in there}
 
 
-def _check_image(image: int, count: int) -> None:
-    if not 0 <= image < count:
-        raise ValueError(f"--image must be in 0...{count - 1}. Received: {image}.")
+def contact_sheet(
+    top: Sequence[tuple[str, np.ndarray]],
+    bottom: Sequence[tuple[str, np.ndarray]],
+    *,
+    title: str,
+    columns: int = 10,
+):
+    """Draw captioned images in two groups, like Figures 3 and 4 of the paper.
+
+    Takes pairs of caption and uint8 image `(h, w, c)`; returns a matplotlib figure.
+    """
+    from matplotlib.figure import Figure
+
+    rows = [
+        group[start : start + columns]
+        for group in (top, bottom)
+        for start in range(0, len(group), columns)
+    ]
+    figure = Figure(figsize=(1.3 * columns, 1.55 * len(rows) + 0.5), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for line, row in zip(axes, rows, strict=True):
+        for ax in line:
+            ax.set_axis_off()
+        for ax, (caption, image) in zip(line, row, strict=False):
+            shown = image[..., 0] if image.shape[-1] == 1 else image
+            ax.imshow(shown, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            ax.set_title(caption, fontsize=8)
+    return figure
 
 
 def _verify(options) -> int:

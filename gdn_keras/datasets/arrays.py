@@ -1,5 +1,6 @@
 """What every loader returns: images with labels, in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,3 +61,12 @@ class Arrays:
         if limit is None or limit >= len(self):
             return self
         return self.select(np.linspace(0, len(self) - 1, limit).round().astype(int))
+
+
+def join(parts: Sequence[Arrays]) -> Arrays:
+    """Several sets with the same classes as one, in this order."""
+    if len(parts) == 1:
+        return parts[0]
+    present = [name for name in ("images", *_SHAPES) if getattr(parts[0], name) is not None]
+    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in present}
+    return replace(parts[0], **joined)

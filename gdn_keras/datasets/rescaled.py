@@ -1,48 +1,26 @@
-"""Fashion-MNIST, CIFAR-10 and their rescaled versions as arrays, by name.
+"""The rescaled data sets: images of a regular set, resized and shown on a larger canvas.
 
-Splits, as in the paper: Fashion 50,000 / 10,000 / 10,000, CIFAR 40,000 / 10,000 / 10,000.
-The validation set is the last 10,000 images of the original training set, in the original order
-(CIFAR: data_batch_5); "train+validation" is the original training set.
+Also the loader by name for all sets with size factors, and the reader of the authors' own files.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.datasets import download, raw
+from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.dataset import DataSet, Loader, SizeFactors
+from gdn_keras.datasets.raw import SPLITS, Finder, StandardFiles, part_of
 from gdn_keras.datasets.resize import object_size, rescale
+from gdn_keras.datasets.samples import SampleFile
 
 # 2 ** (n / 4) and not (2 ** 0.25) ** n, so that 1/2, 1 and 2 are exact.
 SIZE_FACTORS: tuple[float, ...] = tuple(2 ** (n / 4) for n in range(-4, 5))
-SPLITS = ("train", "validation", "train+validation", "test")
 BORDER = 4  # a translated object stays this many pixels away from the border
-Finder = Callable[[str, tuple[str, ...]], list[Path]]
+_SURROUNDINGS = {"zero": "black", "mirror": "mirrored"}
 _TRANSLATION_KEYS = {"train": 1, "test": 2}
-_VALIDATION = 10_000
-
-
-@dataclass(frozen=True)
-class Rescaling:
-    """How a rescaled data set is made from a regular one."""
-
-    source: str
-    canvas: int
-    extension: str
-    translated: bool = False
-
-
-RESCALINGS = {
-    "rescaled_fashion_mnist": Rescaling("fashion_mnist", 72, "zero"),
-    "rescaled_fashion_mnist_translated": Rescaling("fashion_mnist", 72, "zero", translated=True),
-    "rescaled_cifar10": Rescaling("cifar10", 64, "mirror"),
-}
-REGULAR = {"fashion_mnist": raw.FASHION_CLASSES, "cifar10": raw.CIFAR_CLASSES}
-NAMES = (*REGULAR, *RESCALINGS)
 
 
 def load_arrays(
@@ -52,7 +30,6 @@ def load_arrays(
     size_factor: float = 1.0,
     data_dir: str | os.PathLike | None = None,
     limit: int | None = None,
-    mode: str = "centred",
 ) -> Arrays:
     """Load one split of a data set, at one size factor, into memory.
 
@@ -62,125 +39,124 @@ def load_arrays(
 
     Args:
         name: "fashion_mnist" (28x28x1), "cifar10" (32x32x3), "rescaled_fashion_mnist" and
-            "rescaled_fashion_mnist_translated" (72x72x1) or "rescaled_cifar10" (64x64x3).
+            "rescaled_fashion_mnist_translated" (72x72x1), "rescaled_cifar10" (64x64x3), or the name
+            of a registered data set with size factors.
         split: "train", "validation", "train+validation" or "test".
         size_factor: one of `SIZE_FACTORS`, exactly or to three decimals. 1 for regular sets.
         data_dir: folder with the standard files. Default: the environment variable
             GDN_KERAS_DATA, and if it is not set, a download with tensorflow-datasets.
         limit: only the first `limit` images of the split.
-        mode: "centred" or "matlab", see `rescale`.
     """
-    return load_with(
-        finder(data_dir), name, split=split, size_factor=size_factor, limit=limit, mode=mode
-    )
-
-
-def finder(data_dir: str | os.PathLike | None = None) -> Finder:
-    """How to get the standard files: from a folder if there is one, otherwise by download."""
-    folder = raw.data_folder(data_dir)
-    return partial(raw.find, folder=folder) if folder else download.find
-
-
-def load_with(
-    find: Finder,
-    name: str,
-    *,
-    split: str,
-    size_factor: float,
-    limit: int | None = None,
-    mode: str = "centred",
-) -> Arrays:
-    """`load_arrays` with a function that finds the standard files."""
-    ((_, arrays),) = load_sizes(
-        find, name, split=split, size_factors=[size_factor], limit=limit, mode=mode
-    )
+    dataset = sets.get(name)
+    if dataset.sizes.unit != "factor":
+        raise ValueError(
+            "`name` must be that of a data set with size factors; `load_stir` loads those with "
+            f"objects of several sizes. Received: name={name!r}."
+        )
+    key = dataset.sizes.key(size_factor)
+    ((_, arrays),) = dataset.load_sizes([key], split=split, data_dir=data_dir, limit=limit)
     return arrays
 
 
-def load_sizes(
-    find: Finder,
-    name: str,
+# === Making them ===
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescaled(Loader):
+    """Images of other files, resized by size factors and shown on a square canvas."""
+
+    source: StandardFiles
+    canvas: int
+    extension: str  # see `rescale`
+    translated: bool = False  # to a random place instead of the centre
+
+    def load(self, sizes, *, split, data_dir=None, limit=None, find: Finder | None = None):
+        find = find or self.source.finder(data_dir)
+        arrays, first = self.source.read_split(split, find=find, limit=limit)
+        indices = np.arange(first, first + len(arrays))
+        for factor in sizes:
+            yield factor, self.apply(arrays, factor, part=part_of(split), indices=indices)
+
+    def apply(
+        self, arrays: Arrays, size_factor: float, *, part: str, indices: np.ndarray
+    ) -> Arrays:
+        """Make images of this set from regular ones.
+
+        `part` ("train" or "test") and `indices` say which images of the original files these are;
+        the position of a translated object depends on nothing else.
+        """
+        corners = None
+        if self.translated:
+            size = object_size(arrays.images.shape[1], size_factor=size_factor, canvas=self.canvas)
+            corners = translations(indices, part=part, room=self.canvas - size)
+        images = rescale(
+            arrays.images,
+            size_factor=size_factor,
+            canvas=self.canvas,
+            extension=self.extension,
+            corners=corners,
+        )
+        return Arrays(images, arrays.labels, arrays.class_names)
+
+
+@dataclass(frozen=True)
+class RescaledSamples:
+    """Samples of a regular set, rescaled on the spot: they equal images of the rescaled set."""
+
+    source: SampleFile
+    how: Rescaled
+    sizes: SizeFactors
+
+    @property
+    def size_factors(self) -> tuple[float, ...]:
+        return self.sizes.values
+
+    def load(self, size_factor: float = 1.0) -> Arrays:
+        arrays, indices = self.source.read()
+        factor = self.sizes.check(size_factor)
+        return self.how.apply(arrays, factor, part="test", indices=indices)
+
+
+def rescaled_set(
+    source: DataSet,
     *,
-    split: str,
-    size_factors: Iterable[float],
-    limit: int | None = None,
-    mode: str = "centred",
-) -> Iterator[tuple[float, Arrays]]:
-    """A split at one size factor after another; the files are read once."""
-    factors = [check_size_factor(factor) for factor in size_factors]
-    source = source_of(name)
-    wrong = [factor for factor in factors if source == name and factor != 1]
-    if wrong:
-        raise ValueError(
-            f"`size_factor` must be 1 for the regular set {name!r}. Received: {wrong[0]:g}."
-        )
-    arrays, first = load_regular(find, source, split=split, limit=limit)
-    places = {
-        "part": "test" if split == "test" else "train",
-        "indices": np.arange(first, first + len(arrays)),
-    }
-    for factor in factors:
-        if source == name:
-            yield factor, arrays
-        else:
-            yield factor, rescale_like(name, arrays, size_factor=factor, mode=mode, **places)
+    name: str,
+    title: str,
+    description: str,
+    canvas: int,
+    extension: str,
+    translated: bool = False,
+) -> DataSet:
+    """The record of a rescaled version of a regular set, at all `SIZE_FACTORS`.
 
-
-def load_regular(
-    find: Finder, name: str, *, split: str, limit: int | None = None
-) -> tuple[Arrays, int]:
-    """A split of a regular set, and the position of its first image in the original file(s)."""
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
-    if limit is not None and limit < 1:
-        raise ValueError(f"`limit` must be at least 1. Received: limit={limit}.")
-    part = "test" if split == "test" else "train"
-    if name == "fashion_mnist":
-        paths = find(raw.FASHION_FOLDER, raw.FASHION_FILES[part])
-        images, labels = raw.read_fashion(paths)
-        border = len(images) - _VALIDATION
-        if part == "train" and border < 1:
-            raise ValueError(
-                f"{paths[0]} must hold more than the {_VALIDATION} images of the validation set. "
-                f"Received: {len(images)}."
-            )
-        where = {"train": slice(border), "validation": slice(border, None)}.get(split, slice(None))
-        images, labels = images[where], labels[where]
-        first = where.start or 0
-    else:
-        where = {"train": slice(4), "validation": slice(4, None)}.get(split, slice(None))
-        names = raw.CIFAR_FILES[part][where]
-        first = (where.start or 0) * raw.CIFAR_BATCH
-        if limit is not None:
-            names = names[: -(-limit // raw.CIFAR_BATCH)]
-        images, labels = raw.read_cifar(find(raw.CIFAR_FOLDER, names))
-    return Arrays(images[:limit], labels[:limit], REGULAR[name]), first
-
-
-def rescale_like(
-    name: str, arrays: Arrays, *, size_factor: float, mode: str, part: str, indices: np.ndarray
-) -> Arrays:
-    """Make images of the rescaled set `name` from regular ones.
-
-    `part` ("train" or "test") and `indices` say which images of the original files these are;
-    the position of a translated object depends on nothing else.
+    Args:
+        canvas: height and width of the images in pixels.
+        extension: what is seen around the resized image, "zero" or "mirror", see `rescale`.
+        translated: to a random place instead of the centre.
     """
-    how = RESCALINGS[name]
-    corners = None
-    if how.translated:
-        size = object_size(
-            arrays.images.shape[1], size_factor=size_factor, canvas=how.canvas, mode=mode
-        )
-        corners = translations(indices, part=part, room=how.canvas - size)
-    images = rescale(
-        arrays.images,
-        size_factor=size_factor,
-        canvas=how.canvas,
-        extension=how.extension,
-        mode=mode,
-        corners=corners,
+    how = Rescaled(source=source.loader, canvas=canvas, extension=extension, translated=translated)
+    rule = "2^(n/4) with n = -4...4"
+    sizes = SizeFactors(SIZE_FACTORS, side=source.image_size[0], rule=rule)
+    return replace(
+        source,
+        name=name,
+        title=title,
+        description=description,
+        image_size=(canvas, canvas),
+        sizes=sizes,
+        surroundings=_SURROUNDINGS[extension],
+        loader=how,
+        samples=RescaledSamples(source.samples, how, sizes),
     )
-    return Arrays(images, arrays.labels, arrays.class_names)
+
+
+def rescaled_sets() -> dict[str, DataSet]:
+    """The records of all rescaled data sets, by name."""
+    return {
+        name: dataset
+        for name, dataset in sets.all_sets().items()
+        if isinstance(dataset.loader, Rescaled)
+    }
 
 
 def translations(indices: np.ndarray, *, part: str, room: int) -> np.ndarray:
@@ -196,26 +172,73 @@ def translations(indices: np.ndarray, *, part: str, room: int) -> np.ndarray:
     return BORDER + np.floor(fractions * (room - 2 * BORDER + 1)).astype(int)
 
 
-def source_of(name: str) -> str:
-    """The regular set behind a name; the name itself for a regular set."""
-    if name not in NAMES:
-        raise ValueError(f"`name` must be one of {NAMES}. Received: name={name!r}.")
-    return RESCALINGS[name].source if name in RESCALINGS else name
+# === Files of the authors ===
+
+_HDF5_KEYS = {
+    "train": ("train",),
+    "validation": ("val",),
+    "train+validation": ("train", "val"),
+    "test": ("test",),
+}
 
 
-def source_files(name: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Subfolder and names of all standard files behind a data set."""
-    if source_of(name) == "fashion_mnist":
-        return [(raw.FASHION_FOLDER, files) for files in raw.FASHION_FILES.values()]
-    return [(raw.CIFAR_FOLDER, files) for files in raw.CIFAR_FILES.values()]
+def load_hdf5(path: str | os.PathLike, *, split: str) -> Arrays:
+    """Load one split of the authors' own HDF5 files of rescaled sets, for those who have them.
+
+    A file holds some of `x_train, x_val, x_test` (images, 0...255) and `y_train, y_val, y_test`
+    (labels) at the size factor in its name: ..._te10000_outsize72-72_scte2p000.h5 is size factor 2.
+    Images may be stored as (n, h, w), (n, h, w, c) or (n, c, h, w), as bytes or as floats; floats
+    are rounded to whole grey levels. One channel is Fashion-MNIST, three are CIFAR-10.
+    """
+    import h5py
+
+    if split not in SPLITS:
+        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no file {path}. The authors give their files on request: "
+            "https://zenodo.org/record/15188747 (rescaled CIFAR-10)."
+        )
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise ValueError(f"{path} is not a whole HDF5 file ({error}).") from error
+    with file:
+        images, labels = [], []
+        for key in _HDF5_KEYS[split]:
+            for letter in "xy":
+                if f"{letter}_{key}" not in file:
+                    raise ValueError(
+                        f"{path} must hold {letter}_{key} for split {split!r}. "
+                        f"Received: {sorted(file)}."
+                    )
+            images.append(_as_images(file[f"x_{key}"][()], f"{path}, x_{key}"))
+            labels.append(_as_labels(file[f"y_{key}"][()], f"{path}, y_{key}"))
+    images = np.concatenate(images)
+    regular = sets.get("fashion_mnist" if images.shape[-1] == 1 else "cifar10")
+    return Arrays(images, np.concatenate(labels), regular.class_names)
 
 
-def check_size_factor(size_factor: float) -> float:
-    """The exact 2^(n/4), n = -4...4, for a number that agrees with it to three decimals."""
-    for exact in SIZE_FACTORS:
-        if abs(size_factor - exact) <= 5e-4:
-            return exact
-    raise ValueError(
-        "`size_factor` must be 2^(n/4) with n = -4...4: "
-        f"{', '.join(f'{s:.3f}' for s in SIZE_FACTORS)}. Received: size_factor={size_factor}."
-    )
+def _as_images(values: np.ndarray, where: str) -> np.ndarray:
+    if values.ndim == 3:
+        values = values[..., None]
+    if values.ndim == 4 and values.shape[-1] not in (1, 3) and values.shape[1] in (1, 3):
+        values = np.moveaxis(values, 1, -1)
+    if values.ndim != 4 or values.shape[-1] not in (1, 3) or not values.size:
+        raise ValueError(
+            f"{where} must be images with one or three channels. Received: shape {values.shape}."
+        )
+    if values.dtype == np.uint8:
+        return values
+    low, high = float(values.min()), float(values.max())
+    if not (0 <= low and 1 < high <= 255):
+        raise ValueError(f"{where} must have grey levels 0...255. Received: {low}...{high}.")
+    return np.floor(values + 0.5).astype(np.uint8)
+
+
+def _as_labels(values: np.ndarray, where: str) -> np.ndarray:
+    values = values.reshape(-1)
+    if not np.array_equal(values, values.astype(np.int64)):
+        raise ValueError(f"{where} must be whole numbers. Received: dtype {values.dtype}.")
+    return values.astype(np.int64)

@@ -4,7 +4,7 @@ One axis is resized by one small matrix A (n_out x n_in), so an image is resized
 whole batch by two matrix products. Boundary handling, mirror extension, cropping and placing on a
 canvas are entries of the matrix.
 
-Two grids:
+Two grids, of which `rescale`, and so the data sets of this package, uses "centred":
 
 - "matlab": the grid of MATLAB's `imresize`. Output pixel x (one-based) reads the input at
   u = x/S + (1 - 1/S)/2, which aligns the *left edges* of both images. When S n is not an integer
@@ -19,9 +19,6 @@ import numpy as np
 
 MODES = ("matlab", "centred")
 EXTENSIONS = ("zero", "mirror")
-# Mirrored on each side before resizing in "matlab" mode. 32 + 2 * 48 = 128 pixels are what a
-# 64-pixel canvas needs at S = 1/2, the smallest factor of the paper.
-_MATLAB_MIRROR = 48
 _CHUNK = 50  # small enough to stay in the cache
 
 
@@ -96,7 +93,7 @@ def imresize(
         scale: one factor, or a pair for rows and columns. The axis with the smaller factor is
             resized first, rows if they are equal.
         mode: "matlab", or "centred" for a grid that is symmetric about the image centre (see the
-            head of this file). The data sets of this package use "centred".
+            head of this file).
 
     In "matlab" mode `uint8` is rounded and clipped after each axis, as MATLAB does; in "centred"
     mode once, at the end. Floats are neither rounded nor clipped.
@@ -146,7 +143,6 @@ def rescale(
     size_factor: float,
     canvas: int,
     extension: str,
-    mode: str = "centred",
     corners: np.ndarray | None = None,
 ) -> np.ndarray:
     """Resize a batch by `size_factor` and show it on a square canvas, as the paper's data sets do.
@@ -158,18 +154,14 @@ def rescale(
         extension: what is seen outside the image. "zero": black; the resized image must fit on
             the canvas. "mirror": the image reflected at its borders (half-sample symmetric, as
             often as needed) before it is resized, then cropped.
-        mode: "centred" puts the centre of the image exactly on the centre of the canvas.
-            "matlab" resizes with MATLAB's grid, then places or crops with the excess halved
-            towards the top left, so the image can sit up to one pixel off centre.
         corners: `(n, 2)` row and column of the top left pixel of each resized image, for
             `extension="zero"` only. Default: centred.
 
     Returns:
-        `uint8 (n, canvas, canvas, c)`, rounded and clipped once at the end in "centred" mode and
-        after each axis in "matlab" mode. At size factor 1 the middle of the canvas is the
-        original image, bit for bit.
+        `uint8 (n, canvas, canvas, c)`, rounded and clipped once at the end. The centre of the
+        image is exactly on the centre of the canvas, and at size factor 1 the middle of the canvas
+        is the original image, bit for bit.
     """
-    _check_mode(mode)
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.ndim != 4:
         raise ValueError(
@@ -183,15 +175,19 @@ def rescale(
     if extension == "mirror":
         if corners is not None:
             raise ValueError("`corners` needs `extension='zero'`. Received: extension='mirror'.")
-        rows, columns = (_mirror_matrix(n, canvas, size_factor, mode) for n in images.shape[1:3])
+        shown = [canvas, canvas]
     else:
-        rows, columns = (_object_matrix(n, canvas, size_factor, mode) for n in images.shape[1:3])
+        shown = [object_size(n, size_factor=size_factor, canvas=canvas) for n in images.shape[1:3]]
+    rows, columns = (
+        _centred_matrix(n, m, size_factor) for n, m in zip(images.shape[1:3], shown, strict=True)
+    )
+    if extension == "zero":
         corners = _corners(corners, len(images), canvas, (len(rows), len(columns)))
 
     result = np.zeros((len(images), canvas, canvas, images.shape[3]), np.uint8)
     for start in range(0, len(images), _CHUNK):
         chunk = images[start : start + _CHUNK]
-        resized = _to_uint8(_apply(chunk, rows, columns, round_between=mode == "matlab"))
+        resized = resize_planes(chunk, rows, columns)
         target = result[start : start + _CHUNK]
         if extension == "mirror":
             target[:] = resized
@@ -204,38 +200,14 @@ def rescale(
     return result
 
 
-def object_size(n: int, *, size_factor: float, canvas: int, mode: str = "centred") -> int:
+def object_size(n: int, *, size_factor: float, canvas: int) -> int:
     """How many canvas pixels show an axis of n pixels when `rescale` extends with zeros.
 
-    "matlab": ceil(S n). "centred": those whose middle lies inside the image, which is the number
-    nearest to S n that leaves an even number of pixels of the canvas.
+    Those whose middle lies inside the image, which is the number nearest to S n that leaves an
+    even number of pixels of the canvas.
     """
-    if mode == "matlab":
-        return math.ceil(size_factor * n)
     odd = canvas % 2
     return max(2 * math.floor((size_factor * n - odd) / 2 + 0.5) + odd, 2 - odd)
-
-
-def _object_matrix(n: int, canvas: int, size_factor: float, mode: str) -> np.ndarray:
-    if mode == "matlab":
-        return resize_matrix(n, scale=size_factor)
-    m = object_size(n, size_factor=size_factor, canvas=canvas)
-    return _centred_matrix(n, m, size_factor)
-
-
-def _mirror_matrix(n: int, canvas: int, size_factor: float, mode: str) -> np.ndarray:
-    if mode == "centred":
-        return _centred_matrix(n, canvas, size_factor)
-    margin = _MATLAB_MIRROR if math.ceil(size_factor * n) < canvas else 0
-    extend = np.pad(np.eye(n), ((margin, margin), (0, 0)), mode="symmetric")
-    matrix = resize_matrix(n + 2 * margin, scale=size_factor) @ extend
-    first = (len(matrix) - canvas) // 2
-    if first < 0:
-        raise ValueError(
-            f"`size_factor` is too small for a canvas of {canvas} pixels in 'matlab' mode. "
-            f"Received: size_factor={size_factor}."
-        )
-    return matrix[first : first + canvas]
 
 
 def _corners(corners, count: int, canvas: int, size: tuple[int, int]) -> np.ndarray:

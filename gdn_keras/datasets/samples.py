@@ -4,28 +4,53 @@ Licences are in gdn_keras/data/SAMPLES.md.
 """
 
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.datasets.arrays import Arrays
-from gdn_keras.datasets.rescaled import (
-    RESCALINGS,
-    check_size_factor,
-    finder,
-    load_regular,
-    rescale_like,
-)
-from gdn_keras.datasets.stir import SIDE, find_stir, read_stir_file
+from gdn_keras.datasets import sets
+from gdn_keras.datasets.arrays import Arrays, join
+from gdn_keras.datasets.dataset import DataSet
 
 SAMPLE_FOLDER = Path(__file__).parents[1] / "data"
-PER_CLASS = 10
-STIR_SIZES = (24, 40, 56)  # the middle of "small", "mid" and "large"
-STIR_INSTANCES = {"stir_emoji": 1, "stir_gtsrb": 4}
-FAMILIES = ("fashion_mnist", "cifar10", *STIR_INSTANCES)
 
 
-def load_samples(name: str, *, size_factor: float = 1.0, mode: str = "centred") -> Arrays:
+@dataclass(frozen=True)
+class SampleFile:
+    """The file with the samples of a data set, balanced over its classes."""
+
+    name: str  # of the data set
+    per_class: int  # images of each class, at each size that there are samples of
+
+    size_factors = (1.0,)
+
+    def load(self, size_factor: float = 1.0) -> Arrays:
+        if size_factor != 1:
+            raise ValueError(f"`size_factor` must be 1 for {self.name!r}. Received: {size_factor}.")
+        return self.read()[0]
+
+    def read(self) -> tuple[Arrays, np.ndarray | None]:
+        """The images, and which ones of the test set they are if the file says so."""
+        with np.load(SAMPLE_FOLDER / f"samples_{self.name}.npz", allow_pickle=False) as file:
+            data = {key: file[key] for key in file}
+        arrays = Arrays(
+            images=data["images"],
+            labels=data["labels"],
+            class_names=tuple(str(name) for name in data["class_names"]),
+            object_sizes=data.get("object_sizes"),
+            object_positions=data.get("object_positions"),
+        )
+        return arrays, data.get("indices")
+
+
+def sets_with_samples() -> dict[str, DataSet]:
+    """The records of the data sets that have samples, by name."""
+    return {name: dataset for name, dataset in sets.all_sets().items() if dataset.samples}
+
+
+def load_samples(name: str, *, size_factor: float = 1.0) -> Arrays:
     """Test images that come with the package, balanced over the classes.
 
     >>> load_samples("cifar10").images.shape
@@ -37,67 +62,40 @@ def load_samples(name: str, *, size_factor: float = 1.0, mode: str = "centred") 
         name: "fashion_mnist", "cifar10", "stir_emoji" or "stir_gtsrb"; or a rescaled set, which is
             made on the spot and equals the same images of `load_arrays(name, split="test")`.
         size_factor: for rescaled sets, one of `SIZE_FACTORS`.
-        mode: for rescaled sets, see `rescale`.
     """
-    if name not in (*FAMILIES, *RESCALINGS):
+    samples = sets.get(name).samples
+    if samples is None:
         raise ValueError(
-            f"`name` must be one of {(*FAMILIES, *RESCALINGS)}. Received: name={name!r}."
+            f"`name` must be one of {tuple(sets_with_samples())}. Received: name={name!r}."
         )
-    factor = check_size_factor(size_factor)
-    family = RESCALINGS[name].source if name in RESCALINGS else name
-    if family == name and factor != 1:
-        raise ValueError(f"`size_factor` must be 1 for {name!r}. Received: {size_factor}.")
-    with np.load(SAMPLE_FOLDER / f"samples_{family}.npz", allow_pickle=False) as file:
-        data = {key: file[key] for key in file}
-    arrays = Arrays(
-        images=data["images"],
-        labels=data["labels"],
-        class_names=tuple(str(name) for name in data["class_names"]),
-        object_sizes=data.get("object_sizes"),
-        object_positions=data.get("object_positions"),
-    )
-    if family == name:
-        return arrays
-    return rescale_like(
-        name, arrays, size_factor=factor, mode=mode, part="test", indices=data["indices"]
-    )
+    return samples.load(size_factor)
 
 
-def make_samples(folder: str | os.PathLike, *, data_dir: str | os.PathLike | None = None) -> None:
-    """Write the four sample files, from the full data sets. For maintainers of this package."""
-    for name in ("fashion_mnist", "cifar10"):
-        test, _ = load_regular(finder(data_dir), name, split="test")
-        chosen = np.sort(
-            np.concatenate(
-                [np.flatnonzero(test.labels == k)[:PER_CLASS] for k in range(len(test.class_names))]
-            )
+def make_samples(
+    folder: str | os.PathLike,
+    *,
+    names: Iterable[str] | None = None,
+    data_dir: str | os.PathLike | None = None,
+) -> None:
+    """Write the sample files of some data sets (default: all). For maintainers of this package."""
+    known = {n: d for n, d in sets_with_samples().items() if isinstance(d.samples, SampleFile)}
+    for name in known if names is None else names:
+        dataset = known[name]
+        # the size trained on; the middle of each range, if there are several
+        keys = [dataset.sizes.reference(r) for r in dataset.sizes.ranges or (None,)]
+        parts, indices = [], []
+        for _, test in dataset.load_sizes(keys, split="test", data_dir=data_dir):
+            of_class = (np.flatnonzero(test.labels == k) for k in range(len(test.class_names)))
+            chosen = np.sort(np.concatenate([i[: dataset.samples.per_class] for i in of_class]))
+            parts.append(test.select(chosen))
+            indices.append(chosen)
+        arrays = join(parts)
+        more = {key: getattr(arrays, key) for key in ("object_sizes", "object_positions")}
+        np.savez_compressed(
+            Path(folder) / f"samples_{name}.npz",
+            images=arrays.images,
+            labels=arrays.labels,
+            class_names=np.array(arrays.class_names),
+            indices=np.concatenate(indices),
+            **{key: values for key, values in more.items() if values is not None},
         )
-        _write(folder, name, test.select(chosen), indices=chosen)
-    for name, instances in STIR_INSTANCES.items():
-        data = read_stir_file(find_stir(name, data_dir=data_dir))
-        where = 2, [SIDE - size for size in STIR_SIZES], slice(None), slice(instances)
-        images = data["imgs"][where]
-        arrays = Arrays(
-            images.reshape(-1, SIDE, SIDE, 3 if images.ndim == 6 else 1),
-            data["lbls"][where].reshape(-1),
-            tuple(str(label) for label in data["lbldata"]),
-            data["scls"][where].reshape(-1),
-            data["psts"][where].reshape(-1, 2),
-        )
-        _write(
-            folder,
-            name,
-            arrays,
-            object_sizes=arrays.object_sizes,
-            object_positions=arrays.object_positions,
-        )
-
-
-def _write(folder, name: str, arrays: Arrays, **more: np.ndarray) -> None:
-    np.savez_compressed(
-        Path(folder) / f"samples_{name}.npz",
-        images=arrays.images,
-        labels=arrays.labels,
-        class_names=np.array(arrays.class_names),
-        **more,
-    )

@@ -14,29 +14,21 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.dataset import Loader, ObjectSizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
 
 SIDE = 64
-SIZES = tuple(range(17, 65))
-SIZE_RANGES = {
-    "small": tuple(range(17, 33)),
-    "mid": tuple(range(33, 49)),
-    "large": tuple(range(49, 65)),
-    "all": SIZES,
-}
+STIR_SIZES = ObjectSizes(17, 64, ranges={"small": (17, 32), "mid": (33, 48), "large": (49, 64)})
+SIZES = STIR_SIZES.values
 SPLITS = ("train", "validation", "test")
-FILES = {
-    "stir_emoji": "emoji.npz",
-    "stir_gtsrb": "gtsrb.npz",
-    "stir_sign": "trafficsign.npz",
-    "stir_aerial": "aerial.npz",
-}
-_HOME = "the STIR data set, https://zenodo.org/record/6578038"
+HOME = "the STIR data set, https://zenodo.org/record/6578038"
 _KEYS = ("imgs", "lbls", "scls", "psts", "metadata", "lbldata")
 # what numpy and zipfile raise when they read something else, or a damaged file
 _UNREADABLE = (ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError)
@@ -66,12 +58,76 @@ def load_stir(
         Arrays with the size of the object in each image in `object_sizes` and its left and top
         in `object_positions`; ordered by the given sizes, then as in the file.
     """
+    _check_split(split)
+    chosen = STIR_SIZES.choose(sizes)
+    return _select(read_stir_file(find_stir(path_or_name, data_dir=data_dir)), split, chosen)
+
+
+@dataclass(frozen=True)
+class StirFile(Loader):
+    """A file in the format of STIR, in the folder `stir` of the data folder or anywhere."""
+
+    file: str  # a name, or an absolute path
+    home: str = ""  # where people find it
+    photographs: str = ""  # folder in the data folder from whose boxes.csv the file is made
+
+    def load(self, sizes, *, split, data_dir=None, limit=None):
+        _check_split(split)
+        data = read_stir_file(self.find(data_dir))
+        for size in sizes:
+            yield size, _select(data, split, [size]).spread(limit)  # sorted by class
+
+    def find(self, data_dir: str | os.PathLike | None = None) -> Path:
+        """The path of the file; says how to get it if it is missing."""
+        folder = data_folder(data_dir)
+        if folder is None and not Path(self.file).is_absolute():
+            raise FileNotFoundError(
+                f"{self.file} must be in the folder `stir` of a data folder. "
+                f"Give the data folder as `data_dir` or in {ENVIRONMENT_VARIABLE}."
+            )
+        path = Path(folder or "", "stir", self.file)  # an absolute path stays what it is
+        if path.is_file():
+            return path
+        how = f"get it from {self.home}" if self.home else "there is no such file"
+        if self.photographs:
+            boxes = folder / self.photographs / "boxes.csv"
+            how = f"it is made from photographs and {boxes}, which is missing, too; see `make_stir`"
+            if boxes.is_file():
+                how = f"make it: python -m gdn_keras.datasets make-stir {boxes} {path}"
+        raise FileNotFoundError(f"Missing {path.name} in {path.parent}: {how}.")
+
+    def files(self, folder):
+        path = folder / "stir" / self.file
+        return [path] if path.exists() else []
+
+    def status(self, path):
+        try:
+            read_stir_file(path)
+        except ValueError as error:
+            return str(error)
+        return "ok"
+
+
+def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
+    """The path of a STIR file; says how to get one that is missing."""
+    known = {n: d.loader for n, d in sets.all_sets().items() if isinstance(d.loader, StirFile)}
+    if path_or_name in known:
+        return known[path_or_name].find(data_dir)
+    path = Path(path_or_name)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no file {path}. `path_or_name` must be a path or one of {tuple(known)}."
+        )
+    return path
+
+
+def _check_split(split: str) -> None:
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}.")
-    chosen = check_sizes(sizes)
-    path = find_stir(path_or_name, data_dir=data_dir)
-    data = read_stir_file(path)
-    where = SPLITS.index(split), [SIDE - size for size in chosen]
+
+
+def _select(data: dict[str, np.ndarray], split: str, sizes: Iterable[int]) -> Arrays:
+    where = SPLITS.index(split), [SIDE - size for size in sizes]
     images = data["imgs"][where]
     channels = 3 if images.ndim == 6 else 1
     return Arrays(
@@ -81,51 +137,6 @@ def load_stir(
         object_sizes=data["scls"][where].reshape(-1),
         object_positions=data["psts"][where].reshape(-1, 2),
     )
-
-
-def check_sizes(sizes: str | Iterable[int]) -> tuple[int, ...]:
-    """The sizes behind a name of a range, or the given ones if all exist."""
-    if isinstance(sizes, str):
-        if sizes not in SIZE_RANGES:
-            raise ValueError(
-                f"`sizes` must be one of {tuple(SIZE_RANGES)}, or whole numbers in 17...64. "
-                f"Received: sizes={sizes!r}."
-            )
-        return SIZE_RANGES[sizes]
-    chosen = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
-    if not chosen or any(size not in SIZES for size in chosen):
-        raise ValueError(f"`sizes` must be whole numbers in 17...64. Received: sizes={chosen}.")
-    return tuple(int(size) for size in chosen)
-
-
-def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
-    """The path of a STIR file; says how to get one that is missing."""
-    if path_or_name not in FILES:
-        path = Path(path_or_name)
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"There is no file {path}. `path_or_name` must be a path or one of {tuple(FILES)}."
-            )
-        return path
-    folder = data_folder(data_dir)
-    if folder is None:
-        raise FileNotFoundError(
-            f"{path_or_name} needs {FILES[path_or_name]} in the folder `stir` of a data folder. "
-            f"Give the data folder as `data_dir` or in {ENVIRONMENT_VARIABLE}."
-        )
-    path = folder / "stir" / FILES[path_or_name]
-    if path.is_file():
-        return path
-    if path_or_name == "stir_gtsrb":
-        boxes = folder / "gtsrb-signs" / "boxes.csv"
-        how = (
-            f"make it: python -m gdn_keras.datasets make-stir {boxes} {path}"
-            if boxes.is_file()
-            else f"it is made from photographs and {boxes}, which is missing, too; see `make_stir`"
-        )
-    else:
-        how = f"get it from {_HOME}"
-    raise FileNotFoundError(f"Missing {path.name} in {path.parent}: {how}.")
 
 
 def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -1,0 +1,72 @@
+"""The data sets by name. Each file of this folder has the record of one, called DATASET.
+
+A new file is a new data set, and nothing else has to know about it. `register` adds data sets that
+are not part of the package.
+"""
+
+import difflib
+import functools
+import importlib
+import pkgutil
+
+from gdn_keras.datasets.dataset import DataSet
+
+_registered: dict[str, DataSet] = {}
+
+
+@functools.cache
+def _of_the_package() -> dict[str, DataSet]:
+    found = (
+        importlib.import_module(f"{__name__}.{module.name}").DATASET
+        for module in pkgutil.iter_modules(__path__)
+    )
+    return {dataset.name: dataset for dataset in found}
+
+
+def all_sets() -> dict[str, DataSet]:
+    """The records of all data sets, by name."""
+    return _of_the_package() | _registered
+
+
+def names() -> tuple[str, ...]:
+    """The names of all data sets."""
+    return tuple(all_sets())
+
+
+def get(name: str, *, argument: str = "name") -> DataSet:
+    """The record of the data set called `name`; an unknown name is answered with the nearest.
+
+    `argument` is what the caller calls the name, for the error.
+    """
+    known = all_sets()
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+    raise ValueError(
+        f"`{argument}` must be one of {tuple(known)}. Did you mean {close!r}? "
+        "`gdn_keras.datasets.names()` lists them, `gdn_keras.datasets.register` adds one. "
+        f"Received: {argument}={name!r}."
+    )
+
+
+def describe(name: str) -> DataSet:
+    """The record of a data set, or one with nothing but the name if it is not known here.
+
+    A network may have been trained on data that only its owner has.
+    """
+    return all_sets().get(name) or DataSet(name=name)
+
+
+def register(dataset: DataSet) -> DataSet:
+    """Add a data set, for this process; an earlier one that was registered by its name is replaced.
+
+    Returns the record.
+    """
+    if not isinstance(dataset, DataSet):
+        raise TypeError(f"`dataset` must be a DataSet. Received: {dataset!r:.80}.")
+    if dataset.name in _of_the_package():
+        raise ValueError(
+            f"`name` must not be that of a data set of the package. Received: {dataset.name!r}."
+        )
+    _registered[dataset.name] = dataset
+    return dataset

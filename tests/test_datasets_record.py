@@ -1,0 +1,230 @@
+"""Records of data sets: what they must say, and a new one, which is one file and a recipe."""
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from training_helpers import Place
+
+from export import card as hub
+from gdn_keras import datasets, evaluation, zoo
+from gdn_keras.datasets import (
+    Arrays,
+    DataSet,
+    Loader,
+    ObjectSizes,
+    SizeFactors,
+    raw,
+    samples,
+    sets,
+)
+from gdn_keras.datasets.dataset import SURROUNDINGS, shown_sizes
+from gdn_keras.predict import as_in_training, read_image
+from training import recipes
+
+ROOT = Path(__file__).parent.parent
+RNG = np.random.default_rng(0)
+
+
+# === The records of the package ===
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_a_record_says_what_everybody_asks(name):
+    dataset = datasets.get(name)
+    assert dataset.name == name and dataset.title and dataset.description.endswith(".")
+    assert (ROOT / "gdn_keras" / "datasets" / "sets" / f"{name}.py").is_file()
+    height, width = dataset.image_size
+    assert height == width and dataset.channels in (1, 3) and dataset.num_classes >= 2
+    assert len(dataset.class_names) in (0, dataset.num_classes)
+    assert dataset.surroundings in (None, *SURROUNDINGS)
+    sizes = dataset.sizes
+    assert [sizes.key(sizes.value(key)) for key in sizes.keys] == sizes.keys
+    assert [sizes.value(key) for key in sizes.keys] == list(sizes.values)
+    for train_sizes in sizes.ranges or (None,):
+        assert set(sizes.trained(train_sizes)) <= set(sizes.values)
+        assert sizes.reference(train_sizes) in sizes.keys
+    if dataset.samples is not None:
+        images = dataset.samples.load().images
+        assert images.shape[1:] == (*dataset.image_size, dataset.channels)
+        assert dataset.samples.load().class_names == dataset.class_names
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        dataset.name = "other"
+
+
+def test_size_factors():
+    sizes = SizeFactors((0.5, 2**-0.25, 1.0, 2.0), side=28)
+    assert sizes.keys == ["0.500", "0.841", "1.000", "2.000"]
+    assert sizes.value("0.841") == sizes.check(0.8409) == 2**-0.25
+    assert sizes.label("0.500") == "size factor 0.500" and sizes.heading("0.500") == "0.5"
+    assert sizes.columns == {"½": (0.5,), "1": (1.0,), "2": (2.0,)}
+    assert sizes.trained() == (1.0,) and sizes.reference() == "1.000"
+    assert sizes.trained_side() == 28 and SizeFactors().trained_side() is None
+    with pytest.raises(ValueError, match="`size_factor` must be one of: 0.500, .*size_factor=3"):
+        sizes.key(3)
+    with pytest.raises(ValueError, match="`train_sizes` must be None .*train_sizes='mid'"):
+        sizes.trained("mid")
+
+
+def test_object_sizes():
+    sizes = ObjectSizes(10, 20, ranges={"low": (10, 13)})
+    assert sizes.keys == [str(size) for size in range(10, 21)]
+    assert sizes.label("10") == "object size 10 pixels" and sizes.heading("10") == "10"
+    assert sizes.columns == {"10…13": (10, 11, 12, 13)}
+    assert sizes.trained("low") == (10, 11, 12, 13) and sizes.reference("low") == "11"
+    assert sizes.trained() == sizes.values and sizes.trained_side() == 15
+    assert sizes.trained_words("low") == "objects of 10 to 13 pixels"
+    assert shown_sizes(sizes.keys, most=3) == ["10", "15", "20"]
+    with pytest.raises(ValueError, match=r"whole numbers in 10...20. Received: sizes=\(9,\)"):
+        sizes.key(9)
+    with pytest.raises(ValueError, match=r"one of \('low', 'all'\), or .*sizes='mid'"):
+        sizes.trained("mid")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    message = (
+        r"`name` must be one of .* Did you mean 'stir_emoji'. .*names\(\)` lists.*name='stir_em'"
+    )
+    with pytest.raises(ValueError, match=message):
+        datasets.get("stir_em")
+    unknown = datasets.describe("my_birds")
+    assert (unknown.name, unknown.samples, unknown.hub_id) == ("my_birds", None, None)
+    with pytest.raises(ValueError, match="'my_birds' does not say how to load it"):
+        next(unknown.load_sizes())
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"num_classes": 3}, "`class_names` must be 3 names.*Received: 2 names"),
+        ({"surroundings": "white"}, "`surroundings` must be None or one of .*'white'"),
+    ],
+)
+def test_records_refuse(change, message):
+    with pytest.raises(ValueError, match=message):
+        DataSet(name="birds", class_names=("crow", "gull"), **change)
+
+
+# === Data sets of one's own ===
+
+
+class InMemory(Loader):
+    """Images whose brightness is their size; the object has 10 to 13 pixels."""
+
+    def load(self, sizes, *, split, data_dir=None, limit=None):
+        for size in sizes:
+            images = np.full((4, 16, 16, 1), size, np.uint8)
+            labels = np.arange(4) % 2
+            yield size, Arrays(images, labels, ("crow", "gull")).spread(limit)
+
+
+@pytest.fixture
+def birds():
+    sizes = ObjectSizes(10, 13, ranges={"low": (10, 11)})
+    yield datasets.register(
+        DataSet(name="birds", class_names=("crow", "gull"), sizes=sizes, loader=InMemory())
+    )
+    del sets._registered["birds"]
+
+
+def test_a_registered_set_is_known(birds):
+    assert datasets.get("birds") is birds and "birds" in datasets.names()
+    assert birds.num_classes == 2
+    assert evaluation.size_keys("birds") == ["10", "11", "12", "13"]
+    loaded = dict(evaluation.test_sets("birds", ["13", "10"], limit=2))
+    assert list(loaded) == ["13", "10"] and set(loaded["13"].images.flat) == {13}
+    assert len(loaded["10"]) == 2
+    low = birds.load_training("low", split="train")
+    assert len(low) == 8 and low.images[:, 0, 0, 0].tolist() == [10] * 4 + [11] * 4
+    few = birds.load_training("low", split="train", limit=4)
+    assert set(few.images.flat) == {10, 11}  # of both sizes
+
+
+def test_registering_refuses(birds):
+    with pytest.raises(ValueError, match="must not be that of a data set of the package.*cifar10"):
+        datasets.register(DataSet(name="cifar10"))
+    with pytest.raises(TypeError, match="`dataset` must be a DataSet. Received: 'birds'"):
+        datasets.register("birds")
+    again = DataSet(name="birds")
+    assert datasets.register(again) is again is datasets.get("birds")
+
+
+# === A new one in the package: one file and a recipe, as CONTRIBUTING.md has them ===
+
+
+def snippets():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("## Add a data set")[2].partition("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.fixture
+def leaves(tmp_path, monkeypatch):
+    """The data set of CONTRIBUTING.md with a data folder, and a small network for it."""
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / "leaves.py").write_text(snippets()[0])
+    monkeypatch.setattr(sets, "__path__", [*sets.__path__, str(tmp_path / "sets")])
+    sets._of_the_package.cache_clear()
+    data = tmp_path / "data"
+    data.mkdir()
+    files = {}
+    for split, count in (("train", 24), ("validation", 6), ("test", 12)):
+        files[f"{split}_images"] = RNG.integers(0, 256, (count, 24, 24, 3), dtype=np.uint8)
+        files[f"{split}_labels"] = np.arange(count) % 3
+    np.savez(data / "leaves.npz", **files)
+    monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setattr(samples, "SAMPLE_FOLDER", tmp_path)
+    samples.make_samples(tmp_path, names=["leaves"], data_dir=data)
+    names = dict(vars(recipes))
+    exec(snippets()[1], names)
+    (recipe,) = names["_leaf_recipes"]()
+    small = dict(widths=(3,), channel_sigmas=(1.0, 2.0), truncation=0.05)
+    tiny = dataclasses.replace(
+        recipe, config=recipe.config.replace(**small), epochs=1, batch_size=8, colour_jitter=False
+    )
+    monkeypatch.setitem(recipes.ALL, recipe.name, tiny)
+    yield Place(data, tmp_path), recipe, files
+    sets._of_the_package.cache_clear()
+    sys.modules.pop(f"{sets.__name__}.leaves", None)
+
+
+def test_a_new_file_is_a_new_data_set(leaves):
+    place, recipe, files = leaves
+    dataset = datasets.get("leaves")
+    assert dataset in datasets.sets.all_sets().values() and dataset.num_classes == 3
+    config = recipe.config
+    assert (config.input_size, config.input_channels) == ((48, 48), 3)
+    assert config.class_names == ("ash", "beech", "oak")
+    test = datasets.load_arrays("leaves", split="test", size_factor=2, data_dir=place.data)
+    assert test.images.shape == (12, 48, 48, 3)
+    at_one = datasets.load_arrays("leaves", split="test", data_dir=place.data)
+    np.testing.assert_array_equal(at_one.images[:, 12:36, 12:36], files["test_images"])
+    np.testing.assert_array_equal(datasets.load_samples("leaves").images, at_one.images[:6])
+    assert as_in_training(config, dataset="leaves") == (24, "mirrored")
+
+
+@pytest.mark.heavy
+def test_a_network_of_a_new_data_set_goes_all_the_way(leaves, tmp_path, capsys):
+    place, recipe, _ = leaves
+    name = recipe.name
+    assert place("run", name, "--budget", "paper") == 0
+    assert place("evaluate", name) == 0
+    assert place("publish", name) == 0
+    path = place.zoo / name
+    info, model = zoo.info(path), zoo.load(path)
+    measured = evaluation.evaluate(model, dataset="leaves", data_dir=place.data)
+    assert list(measured) == list(info.accuracy) == ["0.500", "1.000", "2.000"]
+    assert measured == pytest.approx(info.accuracy)
+    text = (path / "README.md").read_text(encoding="utf-8")
+    assert "| size | 0.5 | 1 | 2 | mean |" in text and "CC BY 4.0.\n" in text
+    assert "Trained on one object size (size factor 1) only" in text
+    assert zoo.read_folder(path).metrics.golden.sample_set == "leaves"
+    Image.fromarray(RNG.integers(0, 256, (50, 100, 3), dtype=np.uint8)).save(tmp_path / "leaf.png")
+    fitted = read_image(tmp_path / "leaf.png", config=info.config, dataset=info.dataset)
+    assert fitted.how == "resized from 100x50 to 24x12, surroundings up to 48x48 mirrored"
+    metadata = hub._metadata(info)
+    assert "leaves, size factor 0.500" in metadata and "datasets:\n- leaves\n" in metadata
