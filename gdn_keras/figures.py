@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,6 +98,14 @@ def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
 
 
 @styled
+def png_bytes(figure: Figure) -> bytes:
+    """The figure as a PNG file; the same figure gives the same bytes."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+@styled
 def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
     """Write `path`.png and `path`.pdf; the same figure gives the same bytes."""
     path = Path(path)
@@ -104,7 +113,7 @@ def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
         path = path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
     png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
-    figure.savefig(png, metadata={"Software": None})
+    png.write_bytes(png_bytes(figure))
     figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return png, pdf
 

@@ -23,6 +23,7 @@ from gdn_keras.figures import PALETTE as PALETTE
 from gdn_keras.figures import Style as Style
 from gdn_keras.figures import legend_below as legend_below
 from gdn_keras.figures import new_figure as new_figure
+from gdn_keras.figures import png_bytes as png_bytes
 from gdn_keras.figures import save as save
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """What all files of tests share: threads, memory, and the fixtures of the training tests."""
 
+import fcntl
 import gc
 import os
 import shutil
@@ -13,6 +14,33 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     threads = max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         os.environ.setdefault(name, str(threads))
+
+# Tracing makes many objects that live on; looking through all of them again and again takes a fifth
+# of its time.
+gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_finish():
+    """What is imported by now stays: collecting garbage need not look at it."""
+    gc.collect()
+    gc.freeze()
+
+
+def shared(tmp_path_factory, name, make):
+    """A folder that `make(folder)` fills once, for all workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = base / name
+        make(folder)
+        return folder
+    folder, done = base.parent / name, base.parent / f"{name}.done"
+    with open(base.parent / f"{name}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+            make(folder)
+            done.touch()
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,7 +62,7 @@ def data(tmp_path_factory):
     """A data folder in the standard formats. Tests read it and leave it as it is."""
     from training_helpers import write_data_folder
 
-    return write_data_folder(tmp_path_factory.mktemp("data") / "data")
+    return shared(tmp_path_factory, "data", write_data_folder)
 
 
 @pytest.fixture
@@ -50,11 +78,13 @@ def single(data, tmp_path_factory):
     """tiny_single, trained, evaluated all ways, published. Tests leave it as it is."""
     from training_helpers import Place
 
-    place = Place(data, tmp_path_factory.mktemp("single"))
-    assert place("run", "tiny_single") == 0
-    assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
-    assert place("publish", "tiny_single") == 0
-    return place
+    def make(folder):
+        place = Place(data, folder)
+        assert place("run", "tiny_single") == 0
+        assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
+        assert place("publish", "tiny_single") == 0
+
+    return Place(data, shared(tmp_path_factory, "single", make))
 
 
 @pytest.fixture

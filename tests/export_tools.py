@@ -6,9 +6,9 @@ import dataclasses
 import os
 import platform
 import subprocess
-import sys
 from pathlib import Path
 
+import processes
 from dataset_files import write_idx
 
 from gdn_keras import cpu, zoo
@@ -35,13 +35,8 @@ def make_clone(path: Path) -> Path:
 
 def export(clone: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     """`python -m export …`, as it is typed."""
-    return subprocess.run(
-        [sys.executable, "-m", "export", *arguments],
-        cwd=clone,
-        env=process_environment(**environment),
-        capture_output=True,
-        text=True,
-    )
+    env = process_environment(**environment)
+    return processes.run("-m", "export", *arguments, cwd=clone, env=env)
 
 
 def without(folder: Path, *packages: str) -> dict[str, str]:

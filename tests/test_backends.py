@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import processes
 import pytest
 from helpers import random_images, randomise, small_config
 
@@ -33,20 +34,25 @@ def folder(tmp_path_factory):
     images = random_images(small_config(), batch=4)
     np.savez(folder / "data.npz", images=images, labels=np.arange(4) % 3)
     worker = Path(__file__).with_name("backend_worker.py")
-    processes = {
-        backend: subprocess.Popen(
+    running = {"tensorflow": start_with_tensorflow(worker, folder)}
+    for backend in ("jax", "torch"):
+        running[backend] = subprocess.Popen(
             [sys.executable, worker, folder],
             env={**os.environ, **QUIET, "KERAS_BACKEND": backend},
             cwd=worker.parent.parent,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for backend in ("tensorflow", "jax", "torch")
-    }
-    for backend, process in processes.items():
+    for backend, process in running.items():
         errors = process.communicate()[1]
         assert process.returncode == 0, f"{backend}:\n{errors[-3000:]}"
     return folder
+
+
+def start_with_tensorflow(worker, target):
+    code = f"import runpy; runpy.run_path({str(worker)!r}, run_name='__main__')"
+    environment = {**os.environ, **QUIET, "PYTHONPATH": str(worker.parent)}
+    return processes.Command(["-c", code, target], env=environment)
 
 
 @pytest.mark.heavy
@@ -83,9 +89,9 @@ def two_devices(tmp_path_factory):
     """What `replicas_worker.py` writes."""
     worker = Path(__file__).with_name("replicas_worker.py")
     path = tmp_path_factory.mktemp("replicas") / "weights.npz"
-    environment = {**os.environ, **QUIET, "KERAS_BACKEND": "tensorflow"}
-    command = [sys.executable, worker, path]
-    subprocess.run(command, env=environment, cwd=worker.parent.parent, check=True)
+    process = start_with_tensorflow(worker, path)
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors[-3000:]
     return np.load(path)
 
 

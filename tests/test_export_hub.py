@@ -3,12 +3,11 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 
 import numpy as np
+import processes
 import pytest
 from export_tools import export, make_clone, process_environment, sample_data_folder, set_metrics
 from helpers import assert_rounded
@@ -111,16 +110,10 @@ def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
 
 def killed_while_uploading(hub, clone, command, environment, oid):
     hub.faults = [Fault(f"/lfs/{oid}", method="PUT", delay=60)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "export", *command],
-        cwd=clone,
-        env=process_environment(**environment),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    env = process_environment(**environment)
+    process = processes.Command(["-m", "export", *command], cwd=clone, env=env)
     while f"PUT /lfs/{oid}" not in hub.requests:
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -138,13 +131,7 @@ def logits_of(load, clone, tmp_path, environment):
 
 
 def run_python(code, clone, environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=clone,
-        env=process_environment(**environment),
-        capture_output=True,
-        text=True,
-    )
+    done = processes.run("-c", code, cwd=clone, env=process_environment(**environment))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

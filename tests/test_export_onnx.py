@@ -1,12 +1,11 @@
 """Exports, as users type the commands, on small networks, against Keras."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import processes
 import pytest
 from helpers import assert_rounded, random_images, randomise, small_config
 from zoo_tools import write_tiny
@@ -186,9 +185,7 @@ logits = loaded.signatures["serving_default"](image=image)["logits"]
 np.save({str(tmp_path / "logits.npy")!r}, logits)
 """
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = processes.run("-c", code, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(
         np.load(tmp_path / "logits.npy"), keras_logits(model, images), atol=1e-4

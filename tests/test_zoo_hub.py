@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from helpers import assert_rounded
 from hub_server import TOKEN, Fault, HubServer, connected
+from processes import Command
 from zoo_tools import predict, write_tiny
 
 from gdn_keras import registry, zoo
@@ -86,14 +87,10 @@ def test_upload_then_load_in_two_fresh_processes_at_once(folder, tmp_path):
         assert set(zoo.FILES) <= set(hub.repositories[REPO].commits[commit])
         oid = folder.metrics.weights_sha256
         hub.faults = [Fault(oid, pause=0.02, times=2)]  # slow, so that both are at it
-        command = [sys.executable, "-c", textwrap.dedent(code)]
         environment = {**os.environ, **hub.environment(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3"}
-        processes = [
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-            for _ in range(2)
-        ]
-        outputs = [process.communicate(timeout=300)[0] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0]
+        both = [Command(["-c", textwrap.dedent(code)], env=environment) for _ in range(2)]
+        outputs = [process.communicate(timeout=300)[0] for process in both]
+        assert [process.returncode for process in both] == [0, 0]
     from gdn_keras.datasets import load_samples
 
     expected = predict(zoo.load(folder.path), load_samples("fashion_mnist").images[:4])

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import zipfile
 
+import processes
 import pytest
 from zoo_tools import write_tiny
 
@@ -74,9 +75,7 @@ def run_installed(wheel, tmp_path):
     """
     environment = {k: v for k, v in os.environ.items() if k != "GDN_KERAS_ZOO"}
     environment |= {"PYTHONPATH": str(tmp_path / "site"), "HF_ENDPOINT": "http://127.0.0.1:9"}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    ran = processes.run("-c", code, cwd=tmp_path, env=environment)
     assert ran.returncode == 0, ran.stderr
 
 

@@ -1,15 +1,11 @@
 """For the tests of training: a small data folder, commands, and processes that can be killed."""
 
-import io
 import json
-import multiprocessing
-import os
 import sys
-import threading
 
 import numpy as np
+import processes
 from dataset_files import write_idx
-from tqdm import tqdm
 
 from gdn_keras import cpu
 from gdn_keras.datasets import load_samples
@@ -90,25 +86,13 @@ def write_stir(path, samples):
     )
 
 
-# One process imports the libraries; its forks are as good as fresh processes and start at once.
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["training.trainer", "training.evaluate", "gdn_keras.zoo"])
-
-
 def start(argv, *, output, save_seconds=progress.SAVE_SECONDS, before=None):
     """`python -m training *argv` as a process of its own; what it prints goes to a file."""
-    process = _context.Process(target=_command, args=(argv, str(output), save_seconds, before))
-    process.start()
-    return process
+    return processes.start(_command, argv, str(output), save_seconds, before)
 
 
 def _command(argv, output, save_seconds, before):
-    with open(output, "ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
-    sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
-    tqdm.set_lock(threading.RLock())  # its own lock would be left behind by a killed process
+    processes.redirect(output, output)
     progress.SAVE_SECONDS = save_seconds
     if before is not None:
         before()

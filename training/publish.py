@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +82,9 @@ def publish(
         metrics=metrics,
         recipe=facts,
         card=card(recipe, config, metrics, facts),
-        figures={FIGURE: _png(draw_accuracy(recipe, metrics))} if len(metrics.accuracy) > 1 else {},
+        figures={FIGURE: plots.png_bytes(draw_accuracy(recipe, metrics))}
+        if len(metrics.accuracy) > 1
+        else {},
     )
 
 
@@ -429,9 +430,3 @@ def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
         styles=STYLES,
     )
     return figure
-
-
-def _png(figure: Figure) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        png, _ = plots.save(figure, Path(folder) / "figure")
-        return png.read_bytes()
