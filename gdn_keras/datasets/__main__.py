@@ -135,7 +135,7 @@ def contact_sheet(
     title: str,
     columns: int = 10,
 ):
-    """Draw captioned images in two groups, like Figures 3 and 4 of the paper.
+    """Draw captioned images in two groups, like Figures 4 and 5 of the paper.
 
     Takes pairs of caption and uint8 image `(h, w, c)`; returns a matplotlib figure.
     """
