@@ -25,6 +25,7 @@ STATIC = ("index.html", "page.js", "worker.js", "style.css")
 DESCRIPTION = "page.json"
 CARD = "README.md"
 TITLES = {"fashion_mnist": "Clothes", "cifar10": "Photos"}
+FIRST = {"fashion_mnist": 48, "cifar10": 19}  # the sample to begin with: a coat, an automobile
 SURROUNDINGS = {"zero": "black", "mirror": "mirrored"}
 
 
@@ -68,7 +69,11 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
             "colours": samples.images.shape[3],
             "surroundings": SURROUNDINGS[how.extension],
             "classes": list(samples.class_names),
-            "samples": {"file": f"samples/{how.source}.png", "labels": []},
+            "samples": {
+                "file": f"samples/{how.source}.png",
+                "labels": [],
+                "first": FIRST[how.source],
+            },
             "networks": [],
         }
         names = info.config.class_names

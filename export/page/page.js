@@ -293,9 +293,9 @@ function showChannels({ shares, channel, best }) {
   $("decides").textContent = `σ₀ = ${short(sigmas[channel])} ${verb} “${name}”`;
 }
 
-const LINES = [["one", "one scale channel"], ["several", "several"]];
-
 function showCurve() {
+  const count = contenders().several.sigmas.length;
+  const lines = [["one", "1 channel"], ["several", `${count} channels`]];
   const steps = [...state.answers.keys()].sort((a, b) => a - b);
   const at = (which, step) => state.answers.get(step)[which].probabilities[state.truth];
   const x = (step) => 44 + ((step + 4) / 8) * 362;
@@ -308,19 +308,20 @@ function showCurve() {
     parts.push(`<text x="${x(n - 4)}" y="178" text-anchor="middle">${factor === 0.5 ? "½" : short(factor)}</text>`);
   });
   parts.push(`<line class="now" x1="${x(state.step)}" x2="${x(state.step)}" y1="8" y2="160"/>`);
-  for (const [which] of LINES) {
+  for (const [which] of lines) {
     const points = steps.map((step) => `${x(step).toFixed(1)},${y(at(which, step)).toFixed(1)}`);
     parts.push(`<polyline class="${which}" points="${points.join(" ")}"/>`);
     if (state.answers.has(state.step)) {
       parts.push(`<circle class="${which}" cx="${x(state.step)}" cy="${y(at(which, state.step))}" r="4.5"/>`);
     }
   }
+  if (steps.length < 2) parts.push('<text class="hint" x="225" y="90" text-anchor="middle">Play draws the curve</text>');
   $("curve").innerHTML = parts.join("");
-  $("sweep").classList.toggle("empty", steps.length < 2);
+  $("legend-several").textContent = lines[1][1];
   $("right-class").textContent = `“${state.family.classes[state.truth]}”`;
   const row = (step) => `<tr><th scope="row">${short(factorOf(step))}</th>` +
-    LINES.map(([which]) => `<td>${percent(at(which, step))}</td>`).join("") + "</tr>";
-  const heads = ["size", ...LINES.map(([, title]) => title)];
+    lines.map(([which]) => `<td>${percent(at(which, step))}</td>`).join("") + "</tr>";
+  const heads = ["size", ...lines.map(([, title]) => title)];
   $("numbers").innerHTML = `<tr>${heads.map((h) => `<th scope="col">${h}</th>`).join("")}</tr>` +
     steps.map(row).join("");
 }
@@ -446,15 +447,12 @@ async function loadSamples(family) {
     fit(pixelsOf(sheet, side, side, (i % 10) * side, Math.floor(i / 10) * side), family));
 }
 
-const COUNTS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-
 async function setFamily(family) {
   stop();
   if (!family.images) await loadSamples(family);
-  Object.assign(state, { family, set: 0, step: 0 });
+  Object.assign(state, { family, set: family.samples.first % 10, step: 0 });
   const { one, several } = contenders();
-  const count = several.sigmas.length;
-  $("several-title").textContent = `${(COUNTS[count] ?? String(count)).replace(/^./, (c) => c.toUpperCase())} scale channels`;
+  $("several-title").textContent = `${several.sigmas.length} scale channels`;
   $("several").querySelector(".name").textContent = several.name;
   const alone = short(several.sigmas[nearestToOne(several)]);
   $("one").querySelector(".name").textContent = one?.name ?? `${several.name}, σ₀ = ${alone} alone`;
@@ -465,7 +463,7 @@ async function setFamily(family) {
   $("channels").innerHTML = several.sigmas.map((s) => `<li><b></b><span>${short(s)}</span></li>`).join("");
   $("doodle").hidden = family.surroundings !== "black";
   offerSamples();
-  return chooseSample(family.samples.labels.indexOf(Math.min(7, family.classes.length - 1)));
+  return chooseSample(family.samples.first);
 }
 
 // === Doodles and the camera ===
