@@ -30,13 +30,16 @@ FLAGS = (
 # How many images the worker has at once, and how many it got.
 COUNT_MESSAGES = """
     window.traffic = { now: 0, most: 0, sent: 0 };
-    const post = Worker.prototype.postMessage;
-    Worker.prototype.postMessage = function (...message) {
-        if (!this.counted) this.addEventListener("message", () => traffic.now--);
-        this.counted = true;
-        traffic.sent++;
-        traffic.most = Math.max(traffic.most, ++traffic.now);
-        return post.apply(this, message);
+    window.Worker = class extends Worker {
+        constructor(...options) {
+            super(...options);
+            this.addEventListener("message", () => traffic.now--); // before the page hears of it
+        }
+        postMessage(...message) {
+            traffic.sent++;
+            traffic.most = Math.max(traffic.most, ++traffic.now);
+            super.postMessage(...message);
+        }
     };
 """
 
