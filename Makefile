@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test lint audit bench
+.PHONY: demo page test lint audit bench
 
 demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
+
+page: $(VENV)/installed-onnx
+	$(BIN)/python -m export page --serve
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
@@ -32,6 +35,10 @@ $(VENV)/installed-core: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+$(VENV)/installed-onnx: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[onnx]"
+	touch $@ $(VENV)/installed-core
+
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $@ $(VENV)/installed-core
+	touch $@ $(VENV)/installed-core $(VENV)/installed-onnx

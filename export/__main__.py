@@ -7,6 +7,8 @@ examples:
   python -m export saved-model cifar_avg_2jet
   python -m export litert cifar_avg_2jet
   python -m export hub cifar_avg_2jet --repo OWNER/cifar_avg_2jet --dry-run
+  python -m export page --serve
+  python -m export space OWNER/NAME
   python -m export all
 
 NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 it could not
@@ -24,11 +26,14 @@ from pathlib import Path
 
 from export import DEFAULT_OPSET
 from export.errors import EXPECTED, missing_packages_named
+from export.page import DEFAULT_NAMES, choose
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.hub import check_repo
 
 OUTPUT = Path("out") / "export"
+PAGE = Path("out") / "page"
+PORT = 8000
 
 
 # Functions import what needs Keras after the arguments are checked: it takes seconds to load.
@@ -97,6 +102,25 @@ def _hub(args) -> None:
         private=args.private,
         exports=OUTPUT / Path(args.name).name,
     )
+
+
+def _page(args) -> None:
+    infos = choose(args.names)
+    from export.page import build, space
+
+    folder = space.build(args.names, infos, Path(args.output))
+    print(f"{folder}: any web server can serve it; `--serve` does, too")
+    if args.serve is not None:
+        build.serve(folder, port=args.serve)
+
+
+def _space(args) -> None:
+    check_repo(args.repo)
+    infos = choose(args.names)
+    from export.page import space
+
+    publish = space.publish if args.publish else space.dry_run
+    publish(args.names, infos, Path(args.output), repo=args.repo, private=args.private)
 
 
 def _all(args) -> int:
@@ -194,6 +218,34 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--dry-run", action="store_true", help="write the folder, send nothing")
     command.add_argument("--private", action="store_true", help="a repository nobody else sees")
     command.add_argument("-o", "--output", metavar="FOLDER", help=f"default: below {OUTPUT}")
+
+    def add_names(command: argparse.ArgumentParser) -> None:
+        command.add_argument(
+            "names",
+            nargs="*",
+            default=DEFAULT_NAMES,
+            metavar="NAME",
+            help=f"networks of rescaled data sets; default: {' '.join(DEFAULT_NAMES)}",
+        )
+        command.add_argument("-o", "--output", default=PAGE, metavar="DIR", help=f"default: {PAGE}")
+
+    text = "write a folder with a page that runs networks in the browser"
+    command = add("page", _page, text, "fashion_single_2jet fashion_avg_2jet --serve")
+    add_names(command)
+    command.add_argument(
+        "--serve",
+        nargs="?",
+        type=int,
+        const=PORT,
+        metavar="PORT",
+        help=f"then serve it on this machine; default port: {PORT}",
+    )
+    text = "the same page as a static Space on the Hugging Face Hub; without --publish a dry run"
+    command = add("space", _space, text, "OWNER/NAME --publish")
+    command.add_argument("repo", metavar="OWNER/NAME")
+    add_names(command)
+    command.add_argument("--publish", action="store_true", help="send it")
+    command.add_argument("--private", action="store_true", help="a Space nobody else sees")
 
     text = "every format and the Hub, for every folder in zoo/; goes on where it was interrupted"
     command = add("all", _all, text, "--owner OWNER")

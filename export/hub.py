@@ -120,7 +120,7 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
     check_repo(repo)
     need_token()
     api = HfApi()
-    with _clear_errors(repo):
+    with clear_errors(repo):
         api.create_repo(repo, private=private or None, exist_ok=True)
         state = api.model_info(repo)
     there = {entry.rfilename for entry in state.siblings or []}
@@ -134,7 +134,7 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
         CommitOperationDelete(path_in_repo=name) for name in OPTIONAL if name in there - names
     ]
     message = f"{folder.path.name}: weights {folder.metrics.weights_sha256[:12]}"
-    with _clear_errors(repo, outcome=lambda: _outcome(api, repo, state.sha)):
+    with clear_errors(repo, after=lambda: outcome(api.model_info, repo, state.sha)):
         commit = api.create_commit(
             repo, operations, commit_message=message, parent_commit=state.sha
         ).oid
@@ -164,7 +164,7 @@ def _check_holds(repo: str, there: set[str], name: str, api) -> None:
         return
     found = None
     if zoo.RECIPE_FILE in there:
-        with _clear_errors(repo), tempfile.TemporaryDirectory() as cache:
+        with clear_errors(repo), tempfile.TemporaryDirectory() as cache:
             path = api.hf_hub_download(repo, zoo.RECIPE_FILE, cache_dir=cache)
             with contextlib.suppress(ValueError, AttributeError):
                 found = json.loads(Path(path).read_text(encoding="utf-8")).get("name")
@@ -197,10 +197,14 @@ def record(folder: zoo.Folder, *, repo: str, commit: str) -> bool:
     return True
 
 
-def _outcome(api, repo: str, before: str) -> str:
-    """What a commit that failed left behind: the Hub may have made it and its answer got lost."""
+def outcome(look: Callable, repo: str, before: str) -> str:
+    """What a commit that failed left behind: the Hub may have made it and its answer got lost.
+
+    Args:
+        look: of the client, what tells about a repository of this type.
+    """
     try:
-        now = api.model_info(repo, timeout=10).sha
+        now = look(repo, timeout=10).sha
     except Exception:  # of whatever HTTP client huggingface_hub uses
         return "It is not known whether it was published: the Hub does not say."
     if now == before:
@@ -211,7 +215,7 @@ def _outcome(api, repo: str, before: str) -> str:
 
 
 @contextlib.contextmanager
-def _clear_errors(repo: str, *, outcome: Callable[[], str] = lambda: NOTHING) -> Iterator[None]:
+def clear_errors(repo: str, *, after: Callable[[], str] = lambda: NOTHING) -> Iterator[None]:
     """What went wrong, what is on the Hub now, and what to do."""
     from huggingface_hub import constants, errors
 
@@ -230,7 +234,7 @@ def _clear_errors(repo: str, *, outcome: Callable[[], str] = lambda: NOTHING) ->
         if status == 412:
             text = "the repository has changed meanwhile"
         raise ConnectionError(
-            f"The Hub could not take {repo} ({status}: {text}). {outcome()} {again}"
+            f"The Hub could not take {repo} ({status}: {text}). {after()} {again}"
         ) from error
     except Exception as error:  # of whatever HTTP client huggingface_hub uses
         causes = [error]
@@ -239,5 +243,5 @@ def _clear_errors(repo: str, *, outcome: Callable[[], str] = lambda: NOTHING) ->
         reason = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes[:2])
         reason = " ".join(reason.split())  # on one line
         raise ConnectionError(
-            f"Could not upload {repo} to {constants.ENDPOINT} ({reason}). {outcome()} {again}"
+            f"Could not upload {repo} to {constants.ENDPOINT} ({reason}). {after()} {again}"
         ) from error

@@ -1,9 +1,9 @@
 """A Hugging Face Hub on loopback: create, commit, list and download, over real HTTP.
 
-Speaks the part of the Hub's protocol that `huggingface_hub` uses for model repositories: creating
+Speaks the part of the Hub's protocol that `huggingface_hub` uses for models and Spaces: creating
 a repository, pre-upload, LFS batch with upload and verification, commits, repository and tree
 listings, resolving files with ETag, commit and range headers, errors with their codes. It can
-also be slow, cut an answer off, or fail.
+also be slow, cut an answer off, or fail. A Space is called "spaces/owner/name" here.
 
     with HubServer() as hub:
         hub.commit("owner/repo", {"config.json": b"{}"})
@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 TOKEN = "hf_loopback_token"
 USER = "owner"
-LFS_SUFFIXES = (".h5", ".onnx", ".png")
+LFS_SUFFIXES = (".h5", ".onnx", ".png", ".wasm")
 
 
 @dataclass
@@ -45,6 +45,7 @@ class Fault:
 @dataclass
 class Repository:
     private: bool = False
+    sdk: str | None = None  # of a Space
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
 
@@ -276,14 +277,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _create(self, body: bytes) -> None:
         self._require_token()
         asked = json.loads(body)
-        name = f"{asked.get('organization') or USER}/{asked['name']}"
+        kind = "spaces/" if asked.get("type") == "space" else ""
+        name = f"{kind}{asked.get('organization') or USER}/{asked['name']}"
         url = f"{self.hub.url}/{name}"
         if name in self.hub.repositories:
-            error = "You already created this model repo"
+            error = "You already created this repo"
             self._json({"error": error, "url": url}, status=409)
             return
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
-        self.hub.repositories[name] = Repository(private=private)
+        self.hub.repositories[name] = Repository(private=private, sdk=asked.get("sdk"))
         self.hub.commit(name, {".gitattributes": b"*.h5 filter=lfs diff=lfs merge=lfs -text\n"})
         self._json({"url": url, "name": name, "id": name})
 
@@ -353,15 +355,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"success": True, "commitOid": commit, "commitUrl": url})
 
 
-_NAME = r"([\w.-]+/[\w.-]+?)"
+_NAME = r"((?:spaces/)?[\w.-]+/[\w.-]+?)"
 _ROUTES = (
     ("GET", r"/api/whoami-v2", _Handler._who_am_i),
     ("POST", r"/api/repos/create", _Handler._create),
     ("POST", r"/api/validate-yaml", _Handler._validate_yaml),
-    ("POST", rf"/api/models/{_NAME}/preupload/(.+)", _Handler._preupload),
-    ("POST", rf"/api/models/{_NAME}/commit/(.+)", _Handler._commit),
-    ("GET", rf"/api/models/{_NAME}/tree/([^/]+)", _Handler._list_tree),
-    ("GET", rf"/api/models/{_NAME}(?:/revision/(.+))?", _Handler._model_info),
+    ("POST", rf"/api/(?:models/)?{_NAME}/preupload/(.+)", _Handler._preupload),
+    ("POST", rf"/api/(?:models/)?{_NAME}/commit/(.+)", _Handler._commit),
+    ("GET", rf"/api/(?:models/)?{_NAME}/tree/([^/]+)", _Handler._list_tree),
+    ("GET", rf"/api/(?:models/)?{_NAME}(?:/revision/(.+))?", _Handler._model_info),
     ("POST", rf"/{_NAME}\.git/info/lfs/objects/batch", _Handler._lfs_batch),
     ("POST", rf"/{_NAME}\.git/info/lfs/verify", _Handler._lfs_verify),
     ("PUT", r"/lfs/([0-9a-f]{64})", _Handler._lfs_upload),

@@ -72,6 +72,8 @@ def loaded_by(*arguments, **where):
         "training list --help",
         "export --help",
         "export onnx --help",
+        "export page --help",
+        "export space --help",
     ],
 )
 def test_answers_come_without_keras(command):
@@ -109,6 +111,11 @@ def test_answers_come_without_keras(command):
         ("export litert nosuch", 1, "Unknown model 'nosuch'"),
         ("export hub nosuch --repo owner/name", 1, "Unknown model 'nosuch'"),
         ("export hub cifar_avg_2jet --repo name", 1, "`repo` must be OWNER/NAME"),
+        ("export page nosuch", 1, "Unknown model 'nosuch'"),
+        ("export page stir_emoji_mid_drop", 1, "`names` must be networks of"),
+        ("export page --serve http", 2, "invalid int value: 'http'"),
+        ("export space name", 1, "`repo` must be OWNER/NAME"),
+        ("export space owner/name nosuch", 1, "Unknown model 'nosuch'"),
         ("export all --owner owner/name", 1, "`repo` must be OWNER/NAME"),
     ],
 )

@@ -1,0 +1,40 @@
+"""A page that runs networks in the browser: `python -m export page`, and `space` for the Hub.
+
+`index.html`, `page.js`, `worker.js` and `style.css` are copied as they are; `build.py` adds the
+networks, the samples and onnxruntime-web. What must be known before Keras is loaded is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdn_keras import zoo
+from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.records import ModelInfo
+
+DEFAULT_NAMES = ("fashion_single_2jet", "fashion_avg_2jet", "cifar_avg_2jet_mirror")
+
+
+def choose(names: Sequence[str]) -> list[ModelInfo]:
+    """What is known of the networks of a page; refuses what the page could not show.
+
+    Law: all names are different, as are the files they become.
+    """
+    infos = [zoo.info(name) for name in names]
+    for name, info in zip(names, infos, strict=True):
+        if info.dataset not in RESCALINGS:
+            raise ValueError(
+                f"`names` must be networks of {tuple(RESCALINGS)}, whose images the page knows how "
+                f"to resize. Received: {name}, of {info.dataset!r}."
+            )
+        canvas = RESCALINGS[info.dataset].canvas
+        if info.config.input_size != (canvas, canvas):
+            raise ValueError(
+                f"`names` must be networks for the images of their data set, {canvas}x{canvas}. "
+                f"Received: {name}, input_size={info.config.input_size}."
+            )
+    labels = [info.name for info in infos]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"`names` must be different networks. Received twice: {twice}.")
+    return infos
