@@ -8,10 +8,10 @@ import numpy as np
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
-from training.claims import CLAIMS, SIZE_FACTORS, Claim
-from training.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
 from training.recipes import RECIPES
-from training.results import Results
+from training.reproduction.claims import CLAIMS, SIZE_FACTORS, Claim
+from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
+from training.reproduction.results import Results
 
 
 def tiny(name: str) -> GaussDerNetConfig:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets.stir import STIR_SIZES
-from training.baselines import DATASETS, MODELS, SCENARIOS, stir_baseline
 from training.recipes import RECIPES
+from training.reproduction.baselines import DATASETS, MODELS, SCENARIOS, stir_baseline
 
 
 @pytest.mark.parametrize("model, dataset, sizes", list(product(MODELS, DATASETS, SCENARIOS)))

@@ -17,12 +17,12 @@ from report_tools import (
     write_learned,
 )
 
-from training.baselines import stir_baseline
-from training.checks import find_peaks, first_layer_spread, selection_trend
-from training.figures import histogram_figure
-from training.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
-from training.results import Results
-from training.verdicts import judge
+from training.reproduction.baselines import stir_baseline
+from training.reproduction.checks import find_peaks, first_layer_spread, selection_trend
+from training.reproduction.figures import histogram_figure
+from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
+from training.reproduction.results import Results
+from training.reproduction.verdicts import judge
 
 SINGLE = "fashion_single_2jet"
 

@@ -9,11 +9,12 @@ from report_tools import folder, write
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.model import build_model
-from training import CHECKOUT, gallery
+from training import CHECKOUT
 from training.__main__ import main
-from training.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
 from training.recipes import RECIPES
-from training.results import Results
+from training.reproduction import gallery
+from training.reproduction.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
+from training.reproduction.results import Results
 
 SIZES = ("0.500", "1.000", "2.000")
 

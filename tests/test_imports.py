@@ -40,6 +40,8 @@ LEVELS = {
     "gdn_keras.zoo": 6,
     "gdn_keras.__main__": 6,
     "training": 7,
+    "training.reproduction": 7,
+    "training.__main__": 7,  # the command line of both
     "export": 8,
     "benchmarks": 9,
     "demo": 9,
@@ -49,7 +51,9 @@ NEVER = {  # beyond the numbers: (importer, imported)
     ("gdn_keras.datasets", "gdn_keras.config"),
     ("gdn_keras.datasets", "gdn_keras.model"),
     ("gdn_keras.datasets", "gdn_keras.optimizer"),
+    ("training", "training.reproduction"),  # trains what the other judges
     ("export", "training"),  # they meet only in the files of zoo/
+    ("export", "training.reproduction"),
 }
 BACKENDS = {"tensorflow", "jax", "torch"}
 # third-party packages a part may use at all, or not at all
@@ -156,7 +160,11 @@ def test_imports_go_down(path):
         ("gdn_keras/layers/x.py", "from gdn_keras import model", "higher number"),
         ("gdn_keras/layers/x.py", "def f():\n    import tensorflow as tf", "one backend"),
         ("gdn_keras/model.py", "import gdn_keras.zoo", "higher number"),
-        ("gdn_keras/explain.py", "def f():\n    import training.paper", "higher number"),
+        (
+            "gdn_keras/explain.py",
+            "def f():\n    import training.reproduction.paper",
+            "higher number",
+        ),
         ("gdn_keras/plots.py", "import matplotlib.pyplot as plt", "at its top"),
         ("gdn_keras/datasets/x.py", "import tensorflow", "at its top"),
         ("gdn_keras/datasets/x.py", "def f():\n    from gdn_keras.model import adapt", "not know"),

@@ -9,8 +9,16 @@ import pytest
 from scipy import stats
 
 from gdn_keras.scale_space.kernels import derivative_kernel
-from training.claims import CLAIMS, OBJECT_SIZES, SIZE_FACTORS, SMALLER, Claim, claim_values
-from training.paper import (
+from training.recipes import RECIPES, get
+from training.reproduction.claims import (
+    CLAIMS,
+    OBJECT_SIZES,
+    SIZE_FACTORS,
+    SMALLER,
+    Claim,
+    claim_values,
+)
+from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
     PAIRWISE_FIXED,
@@ -20,8 +28,7 @@ from training.paper import (
     SPREAD,
     paper_accuracy,
 )
-from training.recipes import RECIPES, get
-from training.statistics import hedges_correction
+from training.reproduction.statistics import hedges_correction
 
 TABLE_MEANS = {name: {1.0: value.mean} for name, value in ACCURACY.items()}
 PAIRWISE = [PAIRWISE_FIXED, PAIRWISE_LEARNED]

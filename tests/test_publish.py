@@ -14,9 +14,11 @@ from gdn_keras.datasets import get, load_samples, names
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
 from training.budgets import DENSITY, REACH
-from training.figures import STYLES
-from training.publish import card, draw_accuracy, golden_samples
+from training.card import card, draw_accuracy
+from training.publish import golden_samples
 from training.recipes import RECIPES
+from training.reproduction.comparison import compare
+from training.styles import STYLES
 
 SIGN = "stir_sign_mid_drop"
 
@@ -93,7 +95,9 @@ def facts_of(name: str, **changes) -> dict:
 
 def card_of(name: str, accuracy: dict[str, float], **changes) -> str:
     metrics = dataclasses.replace(metrics_of(name, accuracy), **changes.pop("metrics", {}))
-    return card(RECIPES[name], RECIPES[name].config, metrics, facts_of(name, **changes))
+    facts = facts_of(name, **changes)
+    recipe = RECIPES[name]
+    return card(recipe, recipe.config, metrics, facts, comparison=compare(recipe))
 
 
 def test_dropout_and_epochs_are_told():

@@ -13,7 +13,7 @@ from gdn_keras import zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.stir import STIR_SIZES
-from training.baselines import MODELS, stir_baseline
+from training.reproduction.baselines import MODELS, stir_baseline
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "gdn_keras/scale_space/README.md")

@@ -10,9 +10,10 @@ from report_tools import curve, folder, histograms, selected, write, write_learn
 from gdn_keras import zoo
 from gdn_keras.explain import sigmas_and_fit
 from training import CHECKOUT
-from training.baselines import MODELS
-from training.claims import CLAIMS
-from training.figures import (
+from training.recipes import RECIPES, derived, trained
+from training.reproduction.baselines import MODELS
+from training.reproduction.claims import CLAIMS
+from training.reproduction.figures import (
     CURVES,
     HISTOGRAMS,
     STYLES,
@@ -20,12 +21,16 @@ from training.figures import (
     section_drawings,
     sigma_networks,
 )
-from training.paper import PAIRWISE_FIXED, PAIRWISE_LEARNED, POOLED_FIXED, POOLED_LEARNED
-from training.recipes import RECIPES, derived, trained
-from training.report import FILE, SECTIONS, compose, write_report
-from training.results import MATCHED, Results
-from training.statistics import format_pairwise, format_pooled
-from training.verdicts import VERDICTS, rules
+from training.reproduction.paper import (
+    PAIRWISE_FIXED,
+    PAIRWISE_LEARNED,
+    POOLED_FIXED,
+    POOLED_LEARNED,
+)
+from training.reproduction.report import FILE, SECTIONS, compose, write_report
+from training.reproduction.results import MATCHED, Results
+from training.reproduction.statistics import format_pairwise, format_pooled
+from training.reproduction.verdicts import VERDICTS, rules
 
 # --- figures ---
 

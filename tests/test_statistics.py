@@ -16,7 +16,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttest_ind
 
 from training.__main__ import main
-from training.statistics import (
+from training.reproduction.statistics import (
     anova,
     friedman,
     hedges_correction,

@@ -7,12 +7,12 @@ import re
 import pytest
 from report_tools import claim_with, curve, five_runs, folder
 
-from training import checks, claims, verdicts
-from training.checks import CHECKS
-from training.claims import CLAIMS
-from training.paper import ACCURACY, PaperValue
-from training.results import Results
-from training.verdicts import (
+from training.reproduction import checks, claims, verdicts
+from training.reproduction.checks import CHECKS
+from training.reproduction.claims import CLAIMS
+from training.reproduction.paper import ACCURACY, PaperValue
+from training.reproduction.results import Results
+from training.reproduction.verdicts import (
     VERDICTS,
     bounds,
     judge,

@@ -9,8 +9,10 @@ works on the same run.
 
 import argparse
 import sys
+from functools import partial
 
 from training import commands, state
+from training.reproduction import commands as reproduction
 
 EXAMPLES = {
     "list": (
@@ -48,9 +50,8 @@ EXAMPLES = {
 
 def main(argv: list[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
-    command = "list_recipes" if arguments.command == "list" else arguments.command
     try:
-        return getattr(commands, command)(arguments)
+        return _COMMANDS[arguments.command](arguments)
     except state.RunIsLocked as error:
         print(f"error: {error}", file=sys.stderr)
         return state.LOCKED
@@ -60,6 +61,26 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("error: interrupted; the same command goes on from what is saved", file=sys.stderr)
         return 1
+
+
+def _compare(recipe):
+    from training.reproduction.comparison import compare
+
+    return compare(recipe)
+
+
+_COMMANDS = {
+    "list": partial(commands.list_recipes, compare=_compare),
+    "run": commands.run,
+    "queue": partial(commands.queue, compare=_compare),
+    "evaluate": commands.evaluate,
+    "publish": partial(commands.publish, compare=_compare),
+    "sweep": commands.sweep,
+    "results": commands.results,
+    "report": reproduction.report,
+    "gallery": reproduction.gallery,
+    "statistics": reproduction.statistics,
+}
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ from pathlib import Path
 from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 from training import CHECKOUT, state
+from training.comparison import Compare
 from training.recipes import ALL, RECIPES, Recipe, get
 from training.runs import (
     all_runs,
@@ -110,7 +111,7 @@ def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
         return train(job, saved=saved, relative=relative, stop=stop)
 
 
-def queue(arguments) -> int:
+def queue(arguments, compare: Compare) -> int:
     """Train, evaluate and publish, one recipe after another, until the time is up."""
     os.nice(arguments.nice)
     recipes = [get(name) for name in arguments.names or _by_priority(arguments)]
@@ -121,7 +122,7 @@ def queue(arguments) -> int:
             try:
                 if _is_due(recipe, arguments) and not stop():
                     print(f"Queue: {_time_left(recipes[number:], arguments)}", flush=True)
-                    published |= _train_to_zoo(recipe, arguments, stop)
+                    published |= _train_to_zoo(recipe, arguments, compare, stop)
                 elif recipe.name in arguments.names and not stop():
                     print(
                         f"{recipe.name}: published already; delete its folders in "
@@ -161,13 +162,13 @@ def _is_due(recipe: Recipe, arguments) -> bool:
     return status(name, arguments) == "in progress" or not is_published(name, arguments)
 
 
-def _train_to_zoo(recipe: Recipe, arguments, stop: Stopping) -> bool:
+def _train_to_zoo(recipe: Recipe, arguments, compare: Compare, stop: Stopping) -> bool:
     """Whether it is published now."""
     if not _train(recipe, arguments, stop):
         return False
     if _evaluate(recipe, arguments, way="trained", stop=stop) is None:
         return False
-    _publish(recipe, arguments)
+    _publish(recipe, arguments, compare)
     return True
 
 
@@ -220,13 +221,13 @@ def _evaluate(recipe: Recipe, arguments, *, way: str, stop: Stopping):
         )
 
 
-def publish(arguments) -> int:
-    _publish(get(arguments.name), arguments)
+def publish(arguments, compare: Compare) -> int:
+    _publish(get(arguments.name), arguments, compare)
     _advise(arguments)
     return 0
 
 
-def _publish(recipe: Recipe, arguments) -> None:
+def _publish(recipe: Recipe, arguments, compare: Compare) -> None:
     folder = finished_folder(recipe.name, arguments)
     from training.evaluate import read_results
     from training.publish import publish as write
@@ -248,6 +249,7 @@ def _publish(recipe: Recipe, arguments) -> None:
         folder,
         zoo_folder=zoo_folder(arguments),
         ancestors=ancestors(recipe.name, arguments)[1:],
+        comparison=compare(recipe),
         **ways,
     )
     print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
@@ -260,14 +262,6 @@ def _advise(arguments) -> None:
         print(f"{commands} bring tables, report and gallery up to date.")
 
 
-def report(arguments) -> int:
-    from training.report import write_report
-
-    runs = all_runs(arguments)
-    print(write_report(zoo_folder(arguments), _docs(arguments), runs_dir=runs))
-    return 0
-
-
 def results(arguments) -> int:
     from gdn_keras.results import update
 
@@ -276,34 +270,6 @@ def results(arguments) -> int:
     for path in stale:
         print(f"{'stale' if arguments.check else 'updated'}: {path.relative_to(CHECKOUT)}")
     return int(arguments.check and bool(stale))
-
-
-def gallery(arguments) -> int:
-    from training.gallery import write_gallery
-
-    print(write_gallery(zoo_folder(arguments), _docs(arguments), names=arguments.names))
-    return 0
-
-
-def _docs(arguments) -> Path:
-    return Path(arguments.docs) if arguments.docs else CHECKOUT / "docs"
-
-
-def statistics(arguments) -> int:
-    """Tables 15 to 18, of the runs in a file or of those of this project."""
-    from training.statistics import pairwise_table, pooled_table, read_csv
-
-    if arguments.file:
-        runs, settings = read_csv(arguments.file)
-        print(pairwise_table(runs, settings=settings))
-        print(pooled_table(runs))
-        return 0
-    from training.report import statistics_tables
-    from training.results import Results
-
-    runs = all_runs(arguments)
-    print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))
-    return 0
 
 
 def sweep(arguments) -> int:
@@ -356,16 +322,15 @@ def _matching(pattern: str) -> list[str]:
     ]
 
 
-def list_recipes(arguments) -> int:
+def list_recipes(arguments, compare: Compare) -> int:
     """Every recipe: status, the paper's number, ours; or what it costs."""
     if arguments.cost:
         return _list_costs(arguments)
-    from training.paper import paper_accuracy
 
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)
     print(f"{'recipe':48} {'status':12} {'paper':>6} {'ours':>6} {'mean':>6}")
     for name in _matching(arguments.pattern):
-        printed, ours, mean = paper_accuracy(name), "", ""
+        printed, ours, mean = compare(ALL[name]).accuracy, "", ""
         here = status(name, arguments)
         if is_published(name, arguments):
             metrics = zoo.read_folder(zoo_folder(arguments) / name).metrics
@@ -373,7 +338,7 @@ def list_recipes(arguments) -> int:
             mean = f"{100 * metrics.mean_accuracy:.2f}"
         counts[here] += 1
         note = "  (derived)" if ALL[name].transfer_from else ""
-        paper = f"{printed.mean:.2f}" if printed else ""
+        paper = f"{100 * printed:.2f}" if printed else ""
         print(f"{name:48} {here:12} {paper:>6} {ours:>6} {mean:>6}{note}")
     print(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 0

@@ -5,41 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gdn_keras import datasets, plots, zoo
-from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import Arrays, DataSet
-from gdn_keras.datasets.dataset import shown_sizes
+from gdn_keras.datasets import Arrays
 from gdn_keras.datasets.samples import sets_with_samples
-from gdn_keras.model import (
-    GaussDerNet,
-    channel_plans,
-    clamped_sigmas,
-    count_parameters,
-    sigma_ranges,
-)
-from gdn_keras.records import LICENCE
-from training.baselines import DATASETS, MODELS, stir_baseline
-from training.budgets import MORE
-from training.claims import CLAIMS, claim_values
-from training.evaluate import SizeResult, test_sizes
-from training.figures import STYLES
-from training.paper import paper_accuracy
+from gdn_keras.model import GaussDerNet, clamped_sigmas
+from training.card import FIGURE, card, draw_accuracy, reference_size
+from training.comparison import NO_COMPARISON, Comparison
+from training.evaluate import SizeResult
 from training.recipes import Recipe
-from training.results import percent
-from training.runs import images_seen, trained_further
 from training.state import RECORD, WEIGHTS
 from training.trainer import versions
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 GOLDEN_IMAGES = 8
-FIGURE = "accuracy.png"
 
 
 def publish(
@@ -50,6 +32,7 @@ def publish(
     *,
     zoo_folder: Path,
     ancestors: list[dict[str, Any]],
+    comparison: Comparison = NO_COMPARISON,
     exact: dict[str, SizeResult] | None = None,
     matched: dict[str, SizeResult] | None = None,
 ) -> zoo.Folder:
@@ -58,7 +41,11 @@ def publish(
     if record["recipe"] != recipe.name or "@" in recipe.name:
         raise ValueError(f"Only runs of a recipe are published. Received: {record['recipe']}.")
     config = GaussDerNetConfig.from_dict(record["config"])
-    metrics = _metrics(recipe, model, results, exact=exact, matched=matched)
+    metrics = dataclasses.replace(
+        _metrics(recipe, model, results, exact=exact, matched=matched),
+        paper_accuracy=comparison.accuracy,
+        paper_where=comparison.where,
+    )
     facts = {
         "name": recipe.name,
         "budget": record["budget"],
@@ -81,7 +68,7 @@ def publish(
         weights=folder / WEIGHTS,
         metrics=metrics,
         recipe=facts,
-        card=card(recipe, config, metrics, facts),
+        card=card(recipe, config, metrics, facts, comparison=comparison),
         figures={FIGURE: plots.png_bytes(draw_accuracy(recipe, metrics))}
         if len(metrics.accuracy) > 1
         else {},
@@ -90,11 +77,10 @@ def publish(
 
 def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
     accuracy = _accuracy(results)
-    reference = results[_reference(recipe)]
+    reference = results[reference_size(recipe)]
     sample_set, samples = golden_samples(recipe)
     logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
     indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
-    printed = paper_accuracy(recipe.name)
     return zoo.Metrics(
         dataset=recipe.dataset,
         split="test",
@@ -118,8 +104,6 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
         confusion=tuple(tuple(row) for row in reference.confusion),
         calibration_error=reference.calibration_error,
         clamped_sigmas=clamped_sigmas(model) if model.config.learned_sigmas else None,
-        paper_accuracy=printed and printed.mean / 100,
-        paper_where=printed and printed.where,
         versions=versions(),
         seconds=round(sum(r.seconds for r in results.values()), 1),
     )
@@ -141,292 +125,5 @@ def golden_samples(recipe: Recipe) -> tuple[str, Arrays]:
     return other.name, other.samples.load()
 
 
-def _reference(recipe: Recipe) -> str:
-    """The key of a size that the network was trained on, the middle one of several."""
-    return datasets.get(recipe.dataset).sizes.reference(recipe.train_sizes)
-
-
 def _accuracy(results: dict[str, SizeResult]) -> dict[str, float]:
     return {key: r.correct / r.images for key, r in results.items()}
-
-
-def card(
-    recipe: Recipe, config: GaussDerNetConfig, metrics: zoo.Metrics, facts: dict[str, Any]
-) -> str:
-    """The folder's README.md."""
-    data = datasets.get(recipe.dataset)
-    channels = len(config.channel_sigmas)
-    pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
-    lines = [
-        f"# {recipe.name}",
-        "",
-        f"A Gaussian derivative network for {recipe.dataset}: {channels} scale channel{pooling}, "
-        f"{config.jet_order}-jets, {config.spatial_selection} selection in space, "
-        f"{count_parameters(config):,} parameters.",
-        *_border(recipe, config),
-        "",
-        "```python",
-        "import gdn_keras.zoo",
-        f'model = gdn_keras.zoo.load("{recipe.name}")  # raw pixels 0…255 in, logits out',
-        "```",
-        "",
-        "## Accuracy",
-        f"Measured on all {metrics.num_test_images:,} test images per size, "
-        + " ".join([f"{_computed(config)}.", *_size_notes(data, metrics)]),
-        "",
-        *_table(data, metrics, reference=_reference(recipe)),
-        "",
-        *_clamped(config, metrics),
-        *_published_by_others(recipe),
-    ]
-    if len(metrics.accuracy) > 1:
-        lines += [f"![accuracy per size]({FIGURE})", ""]
-    if recipe.paper_section and metrics.paper_accuracy is None:
-        lines += [*_beside_the_paper(recipe, metrics), ""]
-    lines += ["## How it was trained", *_history(recipe, facts)]
-    for stage in facts["stages"]:
-        lines.append(
-            f"- stage `{stage['name']}`: {_epochs(stage['epochs'])}, batch {stage['batch_size']}, "
-            f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
-            f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
-            f"{_dropout(stage['config'])}"
-            f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
-        )
-    if facts["statistics_images"]:
-        lines.append(
-            f"- then the batch statistics were measured over {facts['statistics_images']:,} "
-            "training images"
-        )
-    lines += [
-        "",
-        "## Limits",
-        f"Trained on {data.sizes.trained_words(recipe.train_sizes)} only"
-        + (
-            "; the accuracy at other sizes is what the scale channels give. "
-            if channels > 1
-            else ". One scale channel: not meant for objects of other sizes. "
-        )
-        + "Objects are expected "
-        + (
-            "at the centre of the image."
-            if config.spatial_selection == "centre"
-            else "anywhere in the image, one per image."
-        ),
-        *([data.remark] if data.remark else []),
-        "",
-        "## Licence and citation",
-        f"Weights: {LICENCE}. {data.licence and f'{data.licence}.'}",
-        f"Architecture: {CITATION}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
-    """What is new about networks with mirror padding, and why it suits the data."""
-    if config.padding != "mirror":
-        return []
-    lines = [
-        "Where the image ends, it goes on as its mirror image (padding `mirror`), where the "
-        f"paper's networks pad every layer, as `{recipe.name.removesuffix('_mirror')}` does. This "
-        "was thought of when test accuracies of `cifar_avg_2jet` were known, and tried on training "
-        "images."
-    ]
-    if datasets.get(recipe.dataset).surroundings == "mirrored":
-        lines.append(
-            "The images of this data set were made in the same way: what is left free around those "
-            "below size factor 2 is their mirror image."
-        )
-    return lines
-
-
-def _beside_the_paper(recipe: Recipe, metrics: zoo.Metrics) -> list[str]:
-    """The paper has curves without numbers; what its text names for networks like this one."""
-    shown = f"The paper (section {recipe.paper_section}) shows this network's accuracy in a figure"
-    ours = {recipe.name: percent(metrics.accuracy, dataset=recipe.dataset)}
-    lines = []
-    for claim in CLAIMS:
-        if recipe.name in claim.models and claim.printed and claim.measure in ("accuracy", "drop"):
-            claim = dataclasses.replace(claim, models=(recipe.name,))
-            (value,) = claim_values(claim, ours)
-            unit = "%" if claim.measure == "accuracy" else "ppt"
-            lines.append(f"- {claim.text} Here: {value:.2f} {unit}.")
-    if not lines:
-        return [f"{shown}, without numbers."]
-    return [f"{shown} and says of it, in our words:", *lines]
-
-
-def _clamped(config: GaussDerNetConfig, metrics: zoo.Metrics) -> list[str]:
-    """Which learned sigmas might have gone further."""
-    ranges = sigma_ranges(config)
-    lines = [
-        f"The learned sigma of layer {k} ended at a bound of its range, {ranges[k - 1][0]:g} to "
-        f"{ranges[k - 1][1]:g}: without it, it might have gone further."
-        for k in metrics.clamped_sigmas or ()
-    ]
-    return [*lines, ""] if lines else []
-
-
-def _published_by_others(recipe: Recipe) -> list[str]:
-    if recipe.dataset not in DATASETS:
-        return []
-    which = {"dataset": recipe.dataset, "train_sizes": recipe.train_sizes}
-    others = [f"{model} {stir_baseline(model, **which).mean.mean():.2f}" for model in MODELS]
-    return [
-        "Published for other networks that were trained on objects of these sizes (four of the "
-        f"eleven of Altstidl et al., 2023), mean accuracy % over all sizes: {', '.join(others)}.",
-        "",
-    ]
-
-
-def _has_coarse_grids(config: GaussDerNetConfig) -> bool:
-    """Whether some layer leaves out pixels; those with learned sigmas may have none that does."""
-    return any(
-        axis.output.spacing > 1
-        for plan in channel_plans(config)
-        for layer in plan.layers
-        for axis in (layer.rows, layer.columns)
-    )
-
-
-def _is_cut(config: GaussDerNetConfig) -> bool:
-    """Whether `reach` ends some layer earlier than the exact window."""
-    return channel_plans(config) != channel_plans(config.replace(reach=None))
-
-
-def _computed(config: GaussDerNetConfig) -> str:
-    words = []
-    if _has_coarse_grids(config):
-        words.append(f"at sampling density {config.sampling_density:.3g}")
-    if _is_cut(config):
-        words.append(f"at reach {config.reach:g}")
-    return " and ".join(words) or "on every pixel"
-
-
-def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
-    # a relative of another seed is not what the seed of this network suggests
-    seeds = (None, facts["seed"])
-    started = [
-        f"`{a['name']}`"
-        + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
-        + ("" if a.get("images") is None else f" as it was after {a['images']:,} images")
-        for a in facts["ancestors"]
-    ]
-    if recipe.transfer_from:
-        return [
-            f"Not at all: these are the weights of {started[0]}, in "
-            f"{len(recipe.config.channel_sigmas)} scale channels instead of one."
-        ]
-    minutes = facts["seconds"] / 60
-    duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-    duration = "1 minute" if duration == "1 minutes" else duration
-    full = facts["budget"] == "paper"
-    further = trained_further(facts)
-    lines = [
-        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on "
-        f"{_machine(facts)}{', the full schedule of the paper' * full}"
-        f"{' and more' * (full and further)}. "
-        f"Seed {facts['seed']}."
-    ]
-    configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
-    less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
-    less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
-    less += ["for fewer images"] * _fewer_images(recipe, facts)
-    if not full and less:
-        lines.append(
-            f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            f"it was trained {', '.join(less[:-1])}{' and ' * (len(less) > 1)}{less[-1]}."
-        )
-    if started:
-        lines.append(f"The weights started from {', which started from '.join(started)}.")
-    if further:
-        lines.append(
-            f"It was trained further (`{MORE}`) when its accuracy on the test images was known, so "
-            "how long it was trained is not independent of them."
-        )
-    return lines
-
-
-def _machine(facts: dict[str, Any]) -> str:
-    if facts.get("cpu") is None or trained_further(facts):  # perhaps on several
-        return "the machine it was trained on"
-    return facts["cpu"]
-
-
-def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:
-    """Whether all stages, the ancestors' included, have seen fewer images than the paper's epochs.
-
-    Images of ancestors that are not known count as none.
-    """
-    epochs = sum(stage["epochs"] for stage in facts["stages"])
-    ancestors = sum(ancestor.get("images") or 0 for ancestor in facts["ancestors"])
-    return epochs * (1 + ancestors / facts["images_seen"]) < recipe.epochs
-
-
-def _epochs(count: float) -> str:
-    return f"{count:.3g} epoch{'s' * (count != 1)}"
-
-
-def _dropout(config: dict[str, Any]) -> str:
-    """What a network of several scale channels was trained with."""
-    if len(config["channel_sigmas"]) == 1:
-        return ""
-    share = config["scale_dropout"]
-    return f"scale-channel dropout {share:g}, " if share else "no scale-channel dropout, "
-
-
-def _size_notes(data: DataSet, metrics: zoo.Metrics) -> list[str]:
-    """What the table does not say about its sizes."""
-    shown, count = len(shown_sizes(metrics.accuracy)), len(metrics.accuracy)
-    some = f"{shown} of {count} are shown, metrics.json and the mean have all"
-    words = "; ".join(filter(None, [data.sizes.note, some if shown < count else ""]))
-    return [f"{words}."] if words else []
-
-
-def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
-    keys = shown_sizes(metrics.accuracy)
-    several = len(metrics.accuracy) > 1
-    rows = [
-        ["size", *map(data.sizes.heading, keys)],
-        ["---"] * (len(keys) + 1),
-        ["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys)],
-    ]
-    if several:
-        for row, cell in zip(
-            rows, ("mean", "---", f"**{100 * metrics.mean_accuracy:.2f}**"), strict=True
-        ):
-            row.append(cell)
-    others = {"every pixel": metrics.exact_accuracy, "sigmas × size": metrics.matched_accuracy}
-    for words, other in others.items():
-        if other:
-            mean = [f"{100 * float(np.mean(list(other.values()))):.2f}"] * several
-            rows.append([words, *(f"{100 * other[k]:.2f}" for k in keys), *mean])
-    if metrics.paper_accuracy is not None:  # the paper prints numbers for regular sets only
-        paper = 100 * metrics.paper_accuracy
-        difference = 100 * metrics.accuracy[reference] - paper
-        rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}"])
-        rows.append(["difference", f"{difference:+.2f}"])
-    return ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
-    """The card's figure: accuracy at every size, with matched sigmas too where that is known."""
-    sizes = test_sizes(recipe)
-
-    def curve(accuracy: dict[str, float]) -> dict[float, float]:
-        return {sizes[key]: 100 * value for key, value in accuracy.items()}
-
-    several = len(recipe.config.channel_sigmas) > 1
-    label = f"{recipe.config.scale_pooling} pooling" if several else "one scale channel"
-    curves = {label: curve(metrics.accuracy)}
-    if metrics.matched_accuracy:
-        curves["one channel, matched σ"] = curve(metrics.matched_accuracy)
-    figure, axes = plots.new_figure(height=60)
-    plots.plot_accuracy(
-        curves,
-        axes[0, 0],
-        sizes=datasets.get(recipe.dataset).sizes,
-        train_sizes=recipe.train_sizes,
-        styles=STYLES,
-    )
-    return figure

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from training.checks import CHECKS, RULES
-from training.claims import ALIKE, WORDS, Claim, claim_values
-from training.paper import PaperValue
-from training.results import Results
+from training.reproduction.checks import CHECKS, RULES
+from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
+from training.reproduction.paper import PaperValue
+from training.reproduction.results import Results
 
 VERDICTS = (
     "reproduced",

@@ -2,7 +2,7 @@
 
 The paper prints accuracies only for regular Fashion-MNIST and CIFAR-10 (Tables 5 to 8). Its scale
 generalisation results, those on STIR included, are figures without numbers: `paper_accuracy` says
-None there, and what the text says about them is in `training.claims`.
+None there, and what the text says about them is in `training.reproduction.claims`.
 
 Accuracies are in per cent; every +- is an unbiased standard deviation over 5 runs. The footnotes of
 sections 7.4 and 7.5 print two means more, without deviations.

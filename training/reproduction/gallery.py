@@ -17,9 +17,9 @@ import numpy as np
 
 from gdn_keras import plots, zoo
 from gdn_keras.datasets import Arrays, load_samples
-from training import figures
 from training.recipes import RECIPES
-from training.results import Results
+from training.reproduction import figures
+from training.reproduction.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

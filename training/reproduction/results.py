@@ -12,8 +12,8 @@ import numpy as np
 
 from gdn_keras import datasets, zoo
 from training.budgets import ASKED
-from training.paper import PairwiseStatistics, PooledStatistics
 from training.recipes import RECIPES
+from training.reproduction.paper import PairwiseStatistics, PooledStatistics
 from training.runs import read_record
 
 if TYPE_CHECKING:

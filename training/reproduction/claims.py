@@ -12,7 +12,7 @@ A claim that accuracies can settle has a `measure`, which `claim_values` compute
 
 The claim says that the values lie above `low` and not above `high`. The paper's words have the
 bounds of `WORDS`, which are our reading. Claims without bounds say "alike". Claims about
-histograms, sigmas or significance name a `check` of `training.checks` instead, and which `parts` of
+histograms, sigmas or significance name a `check` of `checks.py` instead, and which `parts` of
 it they say; those about numbers that nobody has here say why (`not_at_hand`).
 """
 
@@ -55,7 +55,7 @@ class Claim:
     on_average: bool = False  # about the mean of the values, not about each
     loose: bool = False  # "generally", "mostly", "often": need not hold for all
     printed: str | None = None  # the number as the paper prints it
-    check: str | None = None  # a key of `training.checks.CHECKS`, for claims without a measure
+    check: str | None = None  # a key of `checks.CHECKS`, for claims without a measure
     parts: tuple[str, ...] = ()  # of that check, those the claim speaks of
     not_at_hand: str | None = None  # why it cannot be compared with anything of ours
 

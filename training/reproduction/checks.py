@@ -15,12 +15,12 @@ import scipy
 
 from gdn_keras.datasets.stir import STIR_SIZES
 from gdn_keras.scale_space import derivative_kernel, spatial_spread
-from training.baselines import stir_baseline
-from training.claims import MUCH, OBJECT_SIZES, Claim
-from training.paper import POOLED_FIXED, POOLED_LEARNED
 from training.recipes import RECIPES
-from training.results import SEVERAL, Results
-from training.statistics import SIGNIFICANCE, pooled_statistics
+from training.reproduction.baselines import stir_baseline
+from training.reproduction.claims import MUCH, OBJECT_SIZES, Claim
+from training.reproduction.paper import POOLED_FIXED, POOLED_LEARNED
+from training.reproduction.results import SEVERAL, Results
+from training.reproduction.statistics import SIGNIFICANCE, pooled_statistics
 
 SLOPES, LINEAR = (0.5, 1.5), 0.8
 PEAK, STRONG = 1.05, 0.5

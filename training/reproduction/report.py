@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdn_keras import datasets, plots
-from training.baselines import DATASETS, MODELS, stir_baseline
-from training.checks import first_layer_spread
-from training.claims import ALIKE, CLAIMS, Claim
-from training.figures import Drawing, section_drawings
-from training.paper import (
+from training.recipes import RECIPES, Recipe, derived, trained
+from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
+from training.reproduction.checks import first_layer_spread
+from training.reproduction.claims import ALIKE, CLAIMS, Claim
+from training.reproduction.figures import Drawing, section_drawings
+from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
     PAIRWISE_FIXED,
@@ -27,11 +28,23 @@ from training.paper import (
     PairwiseStatistics,
     PooledStatistics,
 )
-from training.recipes import RECIPES, Recipe, derived, trained
-from training.results import MATCHED, SEVERAL, Results, networks_of
+from training.reproduction.results import MATCHED, SEVERAL, Results, networks_of
+from training.reproduction.statistics import (
+    format_pairwise,
+    format_pooled,
+    pairwise_table,
+    pooled_table,
+)
+from training.reproduction.verdicts import (
+    VERDICTS,
+    bounds,
+    judge,
+    judge_accuracy,
+    judge_sigma,
+    overall,
+    rules,
+)
 from training.runs import images_seen, trained_further
-from training.statistics import format_pairwise, format_pooled, pairwise_table, pooled_table
-from training.verdicts import VERDICTS, bounds, judge, judge_accuracy, judge_sigma, overall, rules
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
