@@ -47,6 +47,9 @@ def test_snippets_about_data(workplace):
     assert len(names["train"]) == 40 and names["test"].images.shape == (20, 72, 72, 1)
     assert set(names["signs"].object_sizes) == set(range(17, 33)) and len(names["theirs"]) == 5
     assert names["images"].shape == (20, 64, 64, 3) and names["images"].dtype == "float32"
+    assert names["record"].name == "rescaled_cifar10"
+    assert names["datasets"].get("noise") is names["noise"]
+    del names["datasets"].sets._registered["noise"]
     assert len(names["in_order"]) == 1 and len(names["prepared"]) == 20
 
 

@@ -117,10 +117,11 @@ def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
         "was thought of when test accuracies of `cifar_avg_2jet` were known, and tried on training "
         "images."
     ]
-    if datasets.get(recipe.dataset).surroundings == "mirrored":
+    data = datasets.get(recipe.dataset)
+    if data.surroundings == "mirrored" and data.sizes.unit == "factor":
         lines.append(
             "The images of this data set were made in the same way: what is left free around those "
-            "below size factor 2 is their mirror image."
+            f"below size factor {data.image_size[0] / data.sizes.side:g} is their mirror image."
         )
     return lines
 

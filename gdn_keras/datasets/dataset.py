@@ -213,7 +213,7 @@ class Loader:
         return []
 
     def status(self, path: Path) -> str:
-        """ "ok", or what is wrong with one of these files."""
+        """Either "ok" or what is wrong with one of these files."""
         return "ok"
 
 
