@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdn_keras import zoo
-from gdn_keras.datasets.rescaled import RESCALINGS
+from gdn_keras.datasets.rescaled import rescaled_sets
 from gdn_keras.records import ModelInfo
 
 DEFAULT_NAMES = ("fashion_single_2jet", "fashion_avg_2jet", "cifar_avg_2jet_mirror")
@@ -22,15 +22,15 @@ def choose(names: Sequence[str]) -> list[ModelInfo]:
     """
     infos = [zoo.info(name) for name in names]
     for name, info in zip(names, infos, strict=True):
-        if info.dataset not in RESCALINGS:
+        if info.dataset not in rescaled_sets():
             raise ValueError(
-                f"`names` must be networks of {tuple(RESCALINGS)}, whose images the page knows how "
-                f"to resize. Received: {name}, of {info.dataset!r}."
+                f"`names` must be networks of {tuple(rescaled_sets())}, whose images the page can "
+                f"resize. Received: {name}, of {info.dataset!r}."
             )
-        canvas = RESCALINGS[info.dataset].canvas
-        if info.config.input_size != (canvas, canvas):
+        height, width = rescaled_sets()[info.dataset].image_size
+        if info.config.input_size != (height, width):
             raise ValueError(
-                f"`names` must be networks for the images of their data set, {canvas}x{canvas}. "
+                f"`names` must be networks for the images of their data set, {height}x{width}. "
                 f"Received: {name}, input_size={info.config.input_size}."
             )
     labels = [info.name for info in infos]

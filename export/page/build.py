@@ -16,7 +16,7 @@ from export.files import write_onnx
 from export.page.runtime import write_runtime
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.rescaled import RESCALINGS, SIZE_FACTORS
+from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_sets
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from gdn_keras.records import ModelInfo
 
@@ -26,7 +26,6 @@ DESCRIPTION = "page.json"
 CARD = "README.md"
 TITLES = {"fashion_mnist": "Clothes", "cifar10": "Photos"}
 FIRST = {"fashion_mnist": 48, "cifar10": 19}  # the sample to begin with: a coat, an automobile
-SURROUNDINGS = {"zero": "black", "mirror": "mirrored"}
 
 
 def write_page(
@@ -59,20 +58,21 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
     """What the page must know of each data set, in the order in which networks name them."""
     families: dict[str, dict[str, Any]] = {}
     for info in infos:
-        how = RESCALINGS[info.dataset]
-        samples = load_samples(how.source)
+        dataset = rescaled_sets()[info.dataset]
+        source = dataset.samples.source
+        samples = source.load()
         family = {
-            "name": how.source,
-            "title": TITLES[how.source],
-            "canvas": how.canvas,
-            "side": samples.images.shape[1],
-            "colours": samples.images.shape[3],
-            "surroundings": SURROUNDINGS[how.extension],
+            "name": source.name,
+            "title": TITLES[source.name],
+            "canvas": dataset.image_size[0],
+            "side": dataset.sizes.side,
+            "colours": dataset.channels,
+            "surroundings": dataset.surroundings,
             "classes": list(samples.class_names),
             "samples": {
-                "file": f"samples/{how.source}.png",
+                "file": f"samples/{source.name}.png",
                 "labels": [],
-                "first": FIRST[how.source],
+                "first": FIRST[source.name],
             },
             "networks": [],
         }
@@ -82,7 +82,7 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
                 f"`names` must be networks for the classes of the samples, {family['classes']}. "
                 f"Received: {info.name}, of {list(names)}."
             )
-        family = families.setdefault(how.source, family)
+        family = families.setdefault(source.name, family)
         family["networks"].append(
             {
                 "name": info.name,
