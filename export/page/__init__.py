@@ -16,10 +16,7 @@ DEFAULT_NAMES = ("fashion_single_2jet", "fashion_avg_2jet", "cifar_avg_2jet_mirr
 
 
 def choose(names: Sequence[str]) -> list[ModelInfo]:
-    """What is known of the networks of a page; refuses what the page could not show.
-
-    Law: all names are different, as are the files they become.
-    """
+    """What is known of the networks of a page; refuses what the page could not show."""
     infos = [zoo.info(name) for name in names]
     for name, info in zip(names, infos, strict=True):
         if info.dataset not in rescaled_sets():
