@@ -96,7 +96,7 @@ def _show(options) -> int:
         for number, label in enumerate(arrays.class_names)
     ]
     one = [(dataset.sizes.heading(key), a.images[options.image]) for key, a in shown.items()]
-    title = f"{dataset.name}: the classes at {dataset.sizes.label(largest)}, one image at all sizes"
+    title = f"{dataset.name}: the classes at {dataset.sizes.label(largest)}, one at several sizes"
     figure = contact_sheet(classes, one, title=title)
     target = options.to or Path(f"{dataset.name}.png")
     target.parent.mkdir(parents=True, exist_ok=True)
