@@ -335,7 +335,7 @@ RECIPES: dict[str, Recipe] = {
 
 def _tiny_recipes():
     """Networks that learn little, in seconds: for trying the commands. Not of the paper."""
-    small = dict(widths=(4,), sigma_ratio=1.5, channel_sigmas=(0.5, 1.0, 2.0))
+    small = dict(widths=(4, 6), sigma_ratio=1.5, channel_sigmas=(0.5, 1.0, 2.0))
     for variant, rest in {
         "single": dict(channel_sigmas=(1.0,)),
         "avg": {},
