@@ -29,6 +29,9 @@ class Command:
     """
 
     def __init__(self, arguments, *, cwd=ROOT, env=None, before=None):
+        backends = [(env or {}).get("KERAS_BACKEND"), os.environ.get("KERAS_BACKEND")]
+        if env is not None and backends[0] != backends[1]:
+            raise ValueError(f"A fork keeps the backend it has, {backends[1]}, not {backends[0]}.")
         self.args = [str(argument) for argument in arguments]
         self._folder = tempfile.TemporaryDirectory()
         self._outputs = [Path(self._folder.name, name) for name in ("stdout", "stderr")]

@@ -1,13 +1,14 @@
 """`python -m export onnx | saved-model | litert`, every option, small and trained networks."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from export_tools import ROOT, export, make_clone, without
+from export_tools import ROOT, export, make_clone, process_environment, without
 from helpers import random_images
 from zoo_tools import predict, write_tiny
 
@@ -298,8 +299,13 @@ def test_without_the_extras(folder, tmp_path):
 @pytest.mark.parametrize("command, backend", [("saved-model", "jax"), ("litert", "torch")])
 def test_formats_of_tensorflow_need_its_backend(folder, tmp_path, command, backend):
     target = tmp_path / "out"
-    arguments = [command, str(folder.path), "-o", str(target)]
-    done = export(ROOT, *arguments, KERAS_BACKEND=backend)
+    done = subprocess.run(  # a fork would have the backend already
+        [sys.executable, "-m", "export", command, str(folder.path), "-o", str(target)],
+        cwd=ROOT,
+        env=process_environment(KERAS_BACKEND=backend),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert (
         "error: SavedModel and LiteRT need the TensorFlow backend of Keras: set "

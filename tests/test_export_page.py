@@ -384,7 +384,7 @@ def test_the_page_names_no_other_host():
     [
         (
             ["stir_emoji_mid_drop"],
-            r"networks of \('rescaled_fashion.*Received: stir_emoji_mid_drop",
+            r"networks of \('rescaled_cifar10', 'rescaled_fashion.*Received: stir_emoji_mid_drop",
         ),
         (["fashion_avg_2jet"] * 2, r"different networks. Received twice: \['fashion_avg_2jet'\]"),
     ],

@@ -3,8 +3,10 @@
 import dataclasses
 from argparse import Namespace
 
+import numpy as np
 import pytest
 
+from gdn_keras.datasets import Arrays, DataSet
 from training import commands, runs, stages, state, trainer
 from training.__main__ import make_parser
 from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives, resumed_plan
@@ -44,13 +46,19 @@ def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
 
 def test_only_size_factor_1_is_trained_on(monkeypatch):
     asked = {}
-    monkeypatch.setattr(stages, "load_arrays", lambda name, **options: asked.update(options))
+
+    class Asked:
+        def load(self, sizes, *, split, data_dir, limit):
+            asked.update(sizes=list(sizes), split=split)
+            yield 1.0, Arrays(np.zeros((1, 2, 2, 1), np.uint8), np.zeros(1, int), ("one",))
+
+    monkeypatch.setattr(DataSet, "_loader", lambda self: Asked())
     for recipe in trained():
         for stage in plan_run(recipe, budget="cpu", finished=set()).stages:
             if not stage.train_sizes:
                 stages.load_data(stage)
                 assert asked["split"] in ("train", "train+validation")
-                assert asked.get("size_factor", 1) == 1
+                assert asked["sizes"] == [1.0]
 
 
 def test_networks_of_several_channels_begin_at_the_scale_of_the_single_one():
