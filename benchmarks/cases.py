@@ -38,7 +38,7 @@ def our_training(
 def our_inference(
     *, recipe: str, batch: int, folded: bool = False, **changes: Any
 ) -> Callable[[], object]:
-    from gdn_keras import build_model, fold
+    from gdn_keras.model import build_model, fold
 
     config = _with(recipe, changes).config
     model = fold(build_model(config)) if folded else build_model(config)

@@ -27,7 +27,7 @@ TARGETS = {"float": 1.3, "int8": 2.0}  # times Keras; times float, where the CPU
 
 def step(*, contender: str, recipe: str, batch: int) -> Callable[[], object]:
     """What is timed, in its own process."""
-    from gdn_keras import build_model, fold
+    from gdn_keras.model import build_model, fold
     from training import recipes
 
     config = recipes.get(recipe).config.replace(sampling_density=DENSITY)

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gdn_keras import GaussDerNet, GaussDerNetConfig
-from gdn_keras.config import Block
+from gdn_keras.config import Block, GaussDerNetConfig
+from gdn_keras.model import GaussDerNet
 from gdn_keras.scale_space import discretisation_of, jet_masks, jet_terms, smoothing_kernel
 
 _PADDING = {"zero": "constant", "reflect": "reflect", "edge": "replicate"}
