@@ -1,4 +1,4 @@
-"""Tables of the zoo, made from its folders: the registry, results.csv and the README's table."""
+"""Tables of the zoo, made from its folders: registry, results.csv and the tables in the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from gdn_keras.model import count_multiply_adds, count_parameters
 from gdn_keras.records import ModelInfo
 from gdn_keras.registry import REGISTRY_FILE, read_registry, registry_text
 
+RESULTS_FILE = "results.csv"
 START, END = "<!-- results -->", "<!-- /results -->"
+HEADLINE = (  # the README's table; docs/networks.md has all networks
+    "fashion_single_2jet",
+    "fashion_avg_2jet",
+    "cifar_avg_2jet",
+    "cifar_avg_2jet_mirror",
+    "stir_emoji_mid_drop",
+)
 _SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
 
 
@@ -35,11 +43,14 @@ def update(
     """
     infos = _registry(root / "zoo", configurations, pins or {})
     trained = [known for known in infos.values() if known.trained]
-    readme = root / "README.md"
+    trained.sort(key=lambda known: (known.dataset, known.name))
+    headline = [infos[name] for name in HEADLINE if name in infos and infos[name].trained]
+    readme, page = root / "README.md", root / "docs" / "networks.md"
     texts = {
         root / "zoo" / REGISTRY_FILE: registry_text(infos),
-        root / "results.csv": _csv(trained),
-        readme: with_table(readme.read_text(encoding="utf-8"), markdown(trained)),
+        root / "zoo" / RESULTS_FILE: _csv(trained),
+        readme: with_table(readme, markdown(headline, folder="zoo")),
+        page: with_table(page, markdown(trained, folder="../zoo")),
     }
     stale = []
     for path, text in texts.items():
@@ -85,7 +96,7 @@ def untrained(name: str, *, dataset: str, config: GaussDerNetConfig) -> ModelInf
 
 def _rows(infos: list[ModelInfo]) -> list[dict]:
     rows = []
-    for known in sorted(infos, key=lambda known: (known.dataset, known.name)):
+    for known in infos:
         sizes = {size: known.accuracy.get(size) for size in _SIZES}
         rows.append(
             {
@@ -116,36 +127,38 @@ def _csv(infos: list[ModelInfo]) -> str:
     return text.getvalue()
 
 
-def markdown(infos: list[ModelInfo]) -> str:
-    """The table for the README; accuracies in per cent."""
+def markdown(infos: list[ModelInfo], *, folder: str) -> str:
+    """A table of networks, without empty columns; accuracies in per cent.
+
+    Args:
+        folder: the path from the page to `zoo/`, for links.
+    """
     if not infos:
         return "No trained networks yet."
-    lines = [
-        "| name | parameters | GFLOP dense / planned | "
-        + " | ".join(_SIZES.values())
-        + " | mean over sizes | paper |",
-        "|" + "---|" * (len(_SIZES) + 5),
+    rows = [
+        {
+            "name": f"[`{row['name']}`]({folder}/{row['name']})",
+            "parameters": f"{row['parameters']:,}",
+            "GFLOP dense / planned": f"{row['gflop_dense']:.2f} / {row['gflop_planned']:.2f}",
+            **{title: _percent(row[f"accuracy_{size}"]) for size, title in _SIZES.items()},
+            "mean over sizes": _percent(row["mean_accuracy"])
+            + (f" ({row['sizes']})" if row["mean_accuracy"] is not None else ""),
+            "paper": _percent(row["paper_accuracy"]),
+        }
+        for row in _rows(infos)
     ]
-    for row in _rows(infos):
-        mean = row["mean_accuracy"]
-        cells = [
-            f"[`{row['name']}`](zoo/{row['name']})",
-            f"{row['parameters']:,}",
-            f"{row['gflop_dense']:.2f} / {row['gflop_planned']:.2f}",
-            *(_percent(row[f"accuracy_{size}"]) for size in _SIZES),
-            "" if mean is None else f"{_percent(mean)} ({row['sizes']})",
-            _percent(row["paper_accuracy"]),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    titles = [title for title in rows[0] if any(row[title] for row in rows)]
+    lines = [titles, *([row[title] for title in titles] for row in rows)]
+    head, *body = ("| " + " | ".join(cells) + " |" for cells in lines)
+    return "\n".join([head, "|" + "---|" * len(titles), *body])
 
 
-def with_table(text: str, table: str) -> str:
-    """`text` with the table between the markers."""
-    before, start, rest = text.partition(START)
+def with_table(path: Path, table: str) -> str:
+    """The text of the file at `path` with the table between its markers."""
+    before, start, rest = path.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
-        raise ValueError(f"The README must have the markers {START} and {END}.")
+        raise ValueError(f"{path.name} must have the markers {START} and {END}.")
     return f"{before}{START}\n{table}\n{END}{after}"
 
 

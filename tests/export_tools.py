@@ -28,8 +28,10 @@ def make_clone(path: Path) -> Path:
     for name in ("gdn_keras", "export"):
         (path / name).symlink_to(ROOT / name)
     (path / "pyproject.toml").touch()
-    (path / "README.md").write_text("<!-- results -->\n<!-- /results -->\n")
     (path / "zoo").mkdir()
+    (path / "docs").mkdir()
+    for page in ("README.md", "docs/networks.md"):
+        (path / page).write_text("<!-- results -->\n<!-- /results -->\n")
     return path
 
 

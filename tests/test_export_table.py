@@ -33,7 +33,6 @@ def test_a_report_is_of_the_network_as_it_is_loaded(name):
 def test_a_network_that_is_trained_again_drops_out(tmp_path, capsys):
     root = make_clone(tmp_path / "clone")
     (root / "export").unlink()  # a link to the real one
-    (root / "docs").mkdir()
     page = root / "docs" / "export.md"
     page.write_text("before\n<!-- int8 -->\nold\n<!-- /int8 -->\nafter\n")
     info = zoo.info(write_tiny(root / "zoo", "net").path)

@@ -1,5 +1,6 @@
 """The README and its neighbours: snippets run, links lead somewhere, recipes in them exist."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -79,6 +80,20 @@ def test_named_files_and_targets_exist(document):
         assert f"\n{target}:" in makefile, target
     for name in re.findall(r"\b(test_\w+\.py|reference\.py)", text):
         assert (ROOT / "tests" / name).exists(), name
+
+
+def test_the_names_in_the_walks_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text.partition("\n## Walks\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"(?ms)^\d\. `([\w/]+\.py)`: (.*?)(?=^\d\. |^$|\Z)", section)
+    assert len(steps) == len(re.findall(r"(?m)^\d\. ", section)) > 12
+    for file, words in steps:
+        tree = ast.walk(ast.parse((ROOT / file).read_text()))
+        defined = {getattr(node, "name", None) for node in tree}
+        functions, classes = re.findall(r"`(\w+)\(\)`", words), re.findall(r"`([A-Z]\w+)`", words)
+        assert functions + classes and not {*functions, *classes} - defined, file
+        for other in re.findall(r"`([\w/]+\.py)`", words):
+            assert (ROOT / other).is_file(), other
 
 
 def test_make_audit_says_how_to_get_what_it_needs(tmp_path):

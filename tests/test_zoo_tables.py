@@ -1,6 +1,7 @@
-"""Registry, results.csv and the README's table are made from the folders, and are up to date."""
+"""Registry, results.csv and the tables of networks are up to date with the folders of the zoo."""
 
 import csv
+import re
 
 import pytest
 from zoo_tools import tiny_config, write_tiny
@@ -10,18 +11,20 @@ from training import commands
 from training.__main__ import main
 from training.recipes import RECIPES
 
-README = f"# Title\n\n{results.START}\nold\n{results.END}\n\nthe end\n"
+PAGE = f"# Title\n\n{results.START}\nold\n{results.END}\n\nthe end\n"
 
 
 @pytest.fixture
 def clone(tmp_path):
     (tmp_path / "zoo").mkdir()
-    (tmp_path / "README.md").write_text(README)
+    (tmp_path / "docs").mkdir()
+    for page in ("README.md", "docs/networks.md"):
+        (tmp_path / page).write_text(PAGE)
     return tmp_path
 
 
 def rows(clone):
-    with open(clone / "results.csv", newline="") as file:
+    with open(clone / "zoo" / "results.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -40,16 +43,18 @@ def test_the_registry_of_this_repository_has_every_recipe():
 
 
 def test_no_folders(clone):
-    assert len(results.update(clone)) == 3
+    assert len(results.update(clone)) == 4
     assert rows(clone) == []
-    assert (clone / "README.md").read_text() == README.replace("old", "No trained networks yet.")
+    for page in ("README.md", "docs/networks.md"):
+        assert (clone / page).read_text() == PAGE.replace("old", "No trained networks yet.")
     assert results.update(clone) == []
 
 
 def test_folders_become_rows(clone):
     write_tiny(clone / "zoo", "scaled", dataset="rescaled_fashion_mnist")
     write_tiny(clone / "zoo", "regular")
-    assert len(results.update(clone, check=True)) == 3 and not (clone / "results.csv").exists()
+    assert len(results.update(clone, check=True)) == 4
+    assert not (clone / "zoo" / "results.csv").exists()
     results.update(clone)
     regular, scaled = rows(clone)
     assert (scaled["name"], regular["name"]) == ("scaled", "regular")
@@ -58,11 +63,28 @@ def test_folders_become_rows(clone):
     assert (regular["accuracy_0.500"], regular["accuracy_1.000"]) == ("", "0.5000")
     info = zoo.info(clone / "zoo" / "scaled")
     assert float(scaled["gflop_dense"]) == pytest.approx(2e-9 * info.multiply_adds_dense, abs=1e-4)
-    text = (clone / "README.md").read_text()
+    text = (clone / "docs" / "networks.md").read_text()
     assert text.startswith("# Title") and text.endswith("the end\n") and "old" not in text
-    line = next(line for line in text.splitlines() if "zoo/scaled" in line)
+    line = next(line for line in text.splitlines() if "(../zoo/scaled)" in line)
     assert "| 50.00 | 54.00 | 58.00 | 54.00 (9) |" in line and f"{info.parameters:,}" in line
     assert results.update(clone) == []
+
+
+def test_the_readme_has_the_headline_networks_in_their_order(clone):
+    for name in (*reversed(results.HEADLINE), "another"):
+        write_tiny(clone / "zoo", name)
+    results.update(clone)
+    names = re.findall(r"\(zoo/(\w+)\)", (clone / "README.md").read_text())
+    assert tuple(names) == results.HEADLINE
+    page = (clone / "docs" / "networks.md").read_text()
+    assert len(re.findall(r"\(\.\./zoo/\w+\)", page)) == len(names) + 1
+
+
+def test_a_table_has_no_empty_column(clone):
+    write_tiny(clone / "zoo", "regular")
+    results.update(clone)
+    text = (clone / "docs" / "networks.md").read_text()
+    assert "| S = 1 |" in text and "S = 2" not in text and "mean over sizes" not in text
 
 
 def test_the_command_checks_and_updates(clone, monkeypatch, capsys):
@@ -70,9 +92,9 @@ def test_the_command_checks_and_updates(clone, monkeypatch, capsys):
     monkeypatch.setattr(commands, "RECIPES", few)
     monkeypatch.setattr(commands, "CHECKOUT", clone)
     assert main(["results", "--check"]) == 1
-    lines = ["stale: zoo/registry.json", "stale: results.csv", "stale: README.md"]
-    assert capsys.readouterr().out.splitlines() == lines
-    assert main(["results"]) == 0 and "updated: results.csv" in capsys.readouterr().out
+    files = ("zoo/registry.json", "zoo/results.csv", "README.md", "docs/networks.md")
+    assert capsys.readouterr().out.splitlines() == [f"stale: {file}" for file in files]
+    assert main(["results"]) == 0 and "updated: zoo/results.csv" in capsys.readouterr().out
     assert set(registry.read_registry(clone / "zoo")) == set(few)
     assert main(["results", "--check"]) == 0 and capsys.readouterr().out == ""
 
@@ -82,7 +104,7 @@ def test_a_changed_folder_makes_the_tables_stale(clone):
     results.update(clone)
     write_tiny(clone / "zoo", "net", seed=1)
     assert results.update(clone, check=True) == [clone / "zoo" / "registry.json"]
-    (clone / "README.md").write_text(README)
+    (clone / "README.md").write_text(PAGE)
     assert clone / "README.md" in results.update(clone, check=True)
 
 
@@ -104,11 +126,13 @@ def test_pins_and_configurations_are_kept(clone):
     assert registry.read_registry(clone / "zoo")["net"].hub_repo is None
 
 
-def test_a_readme_without_markers_is_refused(clone):
-    (clone / "README.md").write_text("# Title\n")
-    with pytest.raises(ValueError, match="must have the markers <!-- results -->"):
+@pytest.mark.parametrize("page", ["README.md", "docs/networks.md"])
+def test_a_page_without_markers_is_refused(page, clone):
+    (clone / page).write_text("# Title\n")
+    name = page.rpartition("/")[2]
+    with pytest.raises(ValueError, match=f"{name} must have the markers <!-- results -->"):
         results.update(clone)
-    assert not (clone / "results.csv").exists()
+    assert not (clone / "zoo" / "results.csv").exists()
 
 
 def test_a_registry_of_the_future_is_refused(clone):

@@ -1,6 +1,7 @@
 """What `pip wheel .` makes, from a clone and from an sdist, works without the internet."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,23 +15,27 @@ from zoo_tools import write_tiny
 from gdn_keras import registry, results
 
 CLONE = registry.checkout()
-HEADLINE = {"cifar_avg_2jet", "cifar_avg_2jet_mirror", "fashion_avg_2jet"}
+LIST = CLONE / "zoo" / "shipped.txt"
+SHIPPED = set(LIST.read_text(encoding="utf-8").split())
 LIMIT = 20_000_000
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A clone with the headline networks and a small one."""
+    """A clone with the shipped networks and a small one."""
     root = tmp_path_factory.mktemp("clone")
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "LICENSE"):
         shutil.copy(CLONE / name, root)
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(CLONE / "gdn_keras", root / "gdn_keras", ignore=ignore)
     (root / "zoo").mkdir()
-    for name in HEADLINE:
+    (root / "docs").mkdir()
+    shutil.copy(LIST, root / "zoo")
+    for name in SHIPPED:
         shutil.copytree(CLONE / "zoo" / name, root / "zoo" / name)
     write_tiny(root / "zoo", "another")
-    (root / "README.md").write_text(f"{results.START}\n{results.END}\n")
+    for page in ("README.md", "docs/networks.md"):
+        (root / page).write_text(f"{results.START}\n{results.END}\n")
     results.update(root)
     return root
 
@@ -57,7 +62,7 @@ def test_wheel_from_the_clone_and_from_the_sdist(sources, tmp_path):
             contents.append({name: file.read(name) for name in file.namelist() if "/zoo/" in name})
     assert contents[0] == contents[1]
     names = {name.split("/")[3] for name in contents[0]}
-    assert names == {"registry.json", *HEADLINE}
+    assert names == {"registry.json", *SHIPPED}
     run_installed(wheel, tmp_path)
 
 
@@ -68,9 +73,9 @@ def run_installed(wheel, tmp_path):
     code = f"""if True:
         import gdn_keras
         assert gdn_keras.__file__.startswith({str(tmp_path)!r}), gdn_keras.__file__
-        assert gdn_keras.zoo.list_models() == {sorted(HEADLINE)}
+        assert gdn_keras.zoo.list_models() == {sorted(SHIPPED)}
         assert gdn_keras.zoo.info("another").trained  # known from the registry
-        for name in {sorted(HEADLINE)}:
+        for name in {sorted(SHIPPED)}:
             gdn_keras.zoo.load(name)
     """
     environment = {k: v for k, v in os.environ.items() if k != "GDN_KERAS_ZOO"}
@@ -82,3 +87,9 @@ def run_installed(wheel, tmp_path):
 def test_no_second_copy_is_kept():
     """The package in the clone has no zoo of its own, and nothing else ships twice."""
     assert not (CLONE / "gdn_keras" / "data" / "zoo").exists()
+
+
+def test_the_docs_name_the_networks_that_are_shipped():
+    text = (CLONE / "docs" / "zoo.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"the wheel\s+contains\s([^;.]*)[;.]", text)
+    assert set(re.findall(r"`(\w+)`", sentence)) == SHIPPED

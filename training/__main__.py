@@ -162,7 +162,7 @@ def make_parser() -> argparse.ArgumentParser:
     _place_options(report, "zoo", "runs")
 
     results = add(
-        "results", "bring zoo/registry.json, results.csv and the README's table up to date"
+        "results", "bring zoo/registry.json, zoo/results.csv and the tables of networks up to date"
     )
     results.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
 
