@@ -112,9 +112,7 @@ def test_images_are_channels_last_whatever_keras_is_set_to(changes):
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", TABLE_1)
 def test_window_is_exact_for_every_network_of_table_1(name):
-    """Which pixels are computed depends on scales and sizes, not on how many features there are."""
-    config = recipes.get(name).config
-    config = config.replace(sampling_density=None, widths=(8,) * len(config.widths))
+    config = recipes.get(name).config.replace(sampling_density=None)
     assert config.spatial_selection == "centre"
     model = randomise(build_model(config))
     images = random_images(config, batch=1)
