@@ -285,8 +285,8 @@ _TINY = (
 _SMALL = ({"name": "single", "epochs": 12},)
 _LEARNED = ({"name": "single", "epochs": 8},)
 _FASHION = (
-    {"name": "single", "epochs": 12},
-    {"name": "together", "epochs": 1, "learning_rate": 0.003},
+    {"name": "single", "epochs": 32},
+    {"name": "together", "epochs": 3, "learning_rate": 0.003},
 )
 _CIFAR = (
     {"name": "single", "epochs": 12},
