@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
-from gdn_keras.cpu import has_bfloat16
+from gdn_keras.cpu import prefers_bfloat16
 from training.budgets import DENSITY, REACH
 
 # how the cpu budget computes, and how it did with exact windows
@@ -42,7 +42,7 @@ def run() -> dict:
             "training": ("our_training", PLANNED),
             "training, exact windows": ("our_training", EXACT_WINDOW),
         }
-        if has_bfloat16():
+        if prefers_bfloat16():
             settings = PLANNED | {"dtype": "mixed_bfloat16"}
             variants["training, bfloat16"] = ("our_training", settings)
         measured, peak = _compare("plain_training", recipe, variants, batch, plain_batch)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
-from gdn_keras.cpu import has_bfloat16
+from gdn_keras.cpu import prefers_bfloat16
 
 TARGET = 0.9
 IMAGES = 3200
@@ -31,7 +31,7 @@ NETWORKS = {
 
 
 def run() -> dict:
-    dtype = "mixed_bfloat16" if has_bfloat16() else "float32"
+    dtype = "mixed_bfloat16" if prefers_bfloat16() else "float32"
     rows = []
     for recipe, steps in NETWORKS.items():
         with Worker("tensorflow") as worker:

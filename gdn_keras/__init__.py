@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from gdn_keras import cpu
 from gdn_keras import quiet as quiet  # before TensorFlow is loaded
 from gdn_keras.version import __version__ as __version__
+
+cpu.avoid_broken_amx()
 
 # At once, because `keras.saving.load_model` finds only classes that are registered already. But a
 # command line imports what it needs, and most answers need no Keras.

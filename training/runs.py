@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gdn_keras import zoo
-from gdn_keras.cpu import has_bfloat16
+from gdn_keras.cpu import prefers_bfloat16
 from gdn_keras.folder import WEIGHTS_FILE
 from training import CHECKOUT, state
 from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
@@ -334,7 +334,7 @@ def precision(arguments) -> str:
 
 
 def auto_precision(budget: str) -> str:
-    return "mixed_bfloat16" if budget == "cpu" and has_bfloat16() else "float32"
+    return "mixed_bfloat16" if budget == "cpu" and prefers_bfloat16() else "float32"
 
 
 def _plan(recipe: Recipe, arguments, finished: set, dtype: str) -> Plan:
