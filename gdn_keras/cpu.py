@@ -61,10 +61,10 @@ def has_broken_amx() -> bool:
 
 
 def avoid_broken_amx() -> None:
-    """Call this before the first convolution: oneDNN then uses AMX only if that works.
+    """Call this before anything is computed: oneDNN then uses AMX only if that works.
 
     Without it, the oneDNN of TensorFlow and PyTorch ends the process with an illegal instruction at
-    the first bfloat16 convolution (https://github.com/uxlfoundation/oneDNN/issues/5689).
+    the first product of bfloat16 matrices (https://github.com/uxlfoundation/oneDNN/issues/5689).
     """
     if _MAX_ISA not in os.environ and has_broken_amx():
         os.environ[_MAX_ISA] = "AVX512_CORE_FP16"  # the largest set without AMX
