@@ -52,10 +52,11 @@ class PlainGaussDerNet(nn.Module):
         super().__init__()
         two_jets = all(block.terms == jet_terms(2) for block in config.blocks())
         smoothed = discretisation_of(config.method).hybrid and not config.learned_sigmas
-        if not (two_jets and smoothed) or config.padding not in _PADDING:
+        plain = two_jets and smoothed and config.activation == "relu"
+        if not plain or config.padding not in _PADDING:
             raise ValueError(
                 "The plain network has 2-jets at fixed scales, as differences of smoothed images, "
-                f"without zero order, and pads every layer. Received: {config}."
+                f"without zero order, with ReLU, and pads every layer. Received: {config}."
             )
         self.config = config
         self.blocks = config.blocks()
@@ -75,7 +76,7 @@ class PlainGaussDerNet(nn.Module):
                 for tensor, first in zip(maps, config.channel_sigmas, strict=True)
             ]
             joined = norm(torch.cat(maps))  # statistics of all scale channels together
-            maps = (functional.relu(joined) if block.relu else joined).chunk(len(maps))
+            maps = (functional.relu(joined) if block.activation else joined).chunk(len(maps))
         scale_logits = torch.stack([_select(tensor, config.spatial_selection) for tensor in maps])
         if config.scale_pooling == "average":
             return scale_logits.mean(0)

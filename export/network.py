@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from export.activations import write_activation
 from export.graph import Graph
 from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.layers.jet import JetConstants
@@ -91,8 +92,8 @@ def write_network(
                 graph, block, constants, model.config, first=k == 0, dynamic=dynamic, split=split
             )
             x = writer.write(x)
-            if block.relu:
-                x = graph.add("Relu", x)
+            if block.activation:
+                x = write_activation(graph, block.activation, x)
         maps.append(x)
     return maps
 
@@ -142,7 +143,7 @@ class LayerWriter:
             for axis, kernels in zip(self.axes, self.kernels, strict=True)
         ]
         blocked = self.channels % BLOCK == 0
-        self.in_parts = split and blocked and not first
+        self.in_parts = split and blocked and not first and block.jet_order in _PARTS
         self.padded = config.padding != "zero" and max(map(max, self.pads)) > 0
         large = max(axis.window.count for axis in self.axes) > MATRIX_SIZE
         # quantised, padding beats the MatMul at every size: 15 against 17 ms for cifar_avg_2jet

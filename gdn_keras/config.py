@@ -10,11 +10,13 @@ from typing import Any
 
 from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
 from gdn_keras.scale_space import (
+    JET_ORDERS,
     METHODS,
     PADDINGS,
     PIXEL_VARIANCE,
     SELECTIONS,
     JetTerm,
+    Smoothing,
     discretisation_of,
     jet_terms,
     scale_levels,
@@ -25,11 +27,17 @@ FORMAT_VERSION = 2
 # as the paper computes: changes to a config that cost no weights
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
+ACTIVATIONS = (  # those of `keras.activations` that act on every value alone
+    *("relu", "celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu"),
+    *("hard_tanh", "leaky_relu", "linear", "log_sigmoid", "mish", "relu6", "selu", "sigmoid"),
+    *("silu", "soft_shrink", "softplus", "softsign", "sparse_plus", "sparse_sigmoid"),
+    *("squareplus", "tanh", "tanh_shrink"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One link of the chain that a network is: a jet layer, batch norm, ReLU.
+    """One link of the chain that a network is: a jet layer, batch norm, activation.
 
     Whatever goes through a network goes through `config.blocks()`. What is new about another kind
     of block is a field here, and is computed in four places: the Keras model, the ONNX file, and
@@ -38,12 +46,13 @@ class Block:
 
     jet: str  # the names of its layers; None: the block has no such layer
     norm: str | None  # batch norm has a bias; without it the jet layer has one
-    relu: str | None
+    activated: str | None
     c_in: int
     c_out: int
     jet_order: int
     zero_order: bool
     sigma_ratio: float  # sigma over that of the first block, in every scale channel
+    activation: str | None  # a name of `keras.activations`
 
     @property
     def terms(self) -> tuple[JetTerm, ...]:
@@ -70,9 +79,9 @@ class GaussDerNetConfig:
     input_channels: int
     num_classes: int
     channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
-    sigma_ratio: float  # sigma of layer k+1 over sigma of layer k
+    sigma_ratio: float | tuple[float, ...]  # sigma of layer k+1 over sigma of layer k
     widths: tuple[int, ...]  # feature channels of every layer but the last
-    jet_order: int = 2  # highest derivative order: 2 or 3
+    jet_order: int = 2  # highest derivative order: 1 to 4
     zero_order: bool = False  # also a zero-order term in the layers after the first
     method: str = "discrete"  # discretisation of the Gaussian derivatives
     compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
@@ -82,7 +91,8 @@ class GaussDerNetConfig:
     scale_pooling: str = "average"  # max, average or logsumexp
     scale_dropout: float = 0.0  # share of scale-channel outputs dropped in training
     final_batch_norm: bool = True
-    final_relu: bool = True
+    final_relu: bool = True  # whether the last layer has an activation, too
+    activation: str = "relu"  # of every layer: a name of `keras.activations`
     learned_sigmas: bool = False  # one trainable sigma per layer, common to all scale channels
     sigma_range: tuple[float, float] = (0.25, 6.0)  # where learned sigmas (channel factor 1) stay
     class_names: tuple[str, ...] = ()
@@ -117,16 +127,18 @@ class GaussDerNetConfig:
         for k in range(1, self.num_layers + 1):
             last = k == self.num_layers
             normalised = (self.final_batch_norm or not last) and not folded
+            active = self.final_relu or not last
             blocks.append(
                 Block(
                     jet=f"jet_{k}",
                     norm=f"norm_{k}" if normalised else None,
-                    relu=f"relu_{k}" if self.final_relu or not last else None,
+                    activated=f"{self.activation}_{k}" if active else None,
                     c_in=inputs[k - 1],
                     c_out=self.layer_widths[k - 1],
                     jet_order=self.jet_order,
                     zero_order=self.zero_order and k > 1,
                     sigma_ratio=ratios[k - 1],
+                    activation=self.activation if active else None,
                 )
             )
         return tuple(blocks)
@@ -135,6 +147,17 @@ class GaussDerNetConfig:
         """Sigma of every layer in the scale channel that starts at `channel_sigma`."""
         levels = {"ratio": self.sigma_ratio, "num_layers": self.num_layers}
         return scale_levels((channel_sigma,), **levels)[0]
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """The kernels of all layers."""
+        return Smoothing(
+            self.method,
+            self.truncation,
+            self.padding,
+            self.compensate_integration,
+            self.jet_order,
+        )
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
         """A copy with some fields changed; unknown names are refused."""
@@ -209,9 +232,15 @@ def _check(config: GaussDerNetConfig) -> None:
         and all(a < b for a, b in zip(c.channel_sigmas, c.channel_sigmas[1:], strict=False)),
         "positive and strictly increasing",
     )
-    expect("sigma_ratio", number(c.sigma_ratio) and 1 <= c.sigma_ratio < 10, "in [1, 10)")
     expect("widths", all_of(c.widths, count) and len(c.widths) > 0, "positive integers")
-    expect("jet_order", count(c.jet_order) and c.jet_order in (2, 3), "2 or 3")
+    ratios = c.sigma_ratio if isinstance(c.sigma_ratio, tuple) else (c.sigma_ratio,)
+    expect(
+        "sigma_ratio",
+        all(number(ratio) and 1 <= ratio < 10 for ratio in ratios)
+        and (ratios == (c.sigma_ratio,) or len(ratios) == len(c.widths)),
+        f"in [1, 10), or a tuple of {len(c.widths)} such numbers, one for each layer but the first",
+    )
+    expect("jet_order", count(c.jet_order) and c.jet_order in JET_ORDERS, f"one of {JET_ORDERS}")
     expect("method", c.method in METHODS, f"one of {METHODS}")
     expect(
         "truncation",
@@ -219,6 +248,7 @@ def _check(config: GaussDerNetConfig) -> None:
         "a number from 1e-12 to 0.5",
     )
     expect("padding", c.padding in PADDINGS, f"one of {PADDINGS}")
+    expect("activation", c.activation in ACTIVATIONS, f"one of {ACTIVATIONS}")
     expect("spatial_selection", c.spatial_selection in SELECTIONS, f"one of {SELECTIONS}")
     expect("scale_pooling", c.scale_pooling in POOLINGS, f"one of {POOLINGS}")
     expect("scale_dropout", number(c.scale_dropout) and 0 <= c.scale_dropout < 1, "in [0, 1)")
@@ -260,11 +290,11 @@ def _check(config: GaussDerNetConfig) -> None:
         expect("method", row.integrated, "an integrated one to be compensated")
     if c.learned_sigmas:
         low, high = c.sigma_range
-        first, last = 1.0, c.sigma_ratio ** (c.num_layers - 1)
+        first, last = 1.0, c.layer_sigmas(1.0)[-1]
         expect(
             "sigma_range",
             low <= first and last <= high,
-            f"a range with the initial {first:g} to {last:.4g} (sigma_ratio**(layers - 1)) in it",
+            f"a range with the initial {first:g} to {last:.4g} (by `sigma_ratio`) in it",
         )
         if c.compensate_integration:
             expect(

@@ -11,7 +11,6 @@ import numpy as np
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
-    Smoothing,
     derivative_kernel,
     directional_weights,
     discretisation_of,
@@ -19,7 +18,7 @@ from gdn_keras.scale_space import (
 )
 from gdn_keras.scale_space.plan import kernel_radius
 
-KINDS = ("first", "second", "third", "laplacian")  # what a filter is compared with
+KINDS = ("first", "second", "third", "fourth", "laplacian")  # what a filter is compared with
 
 
 class Closest(NamedTuple):
@@ -79,9 +78,10 @@ def closest_derivatives(model: GaussDerNet, *, layer: int, channel: int = 0) -> 
     terms = model.blocks[layer - 1].terms
     orders = range(1, model.config.jet_order + 1)
     candidates = [(KINDS[k - 1], *_best_direction(filters, gram, terms, k)) for k in orders]
-    laplacian = np.array([(t.name in ("xx", "yy")) / t.factor for t in terms])[:, None]
-    laplacian = filters.T @ gram @ laplacian / _norm(laplacian, gram)
-    candidates.append((KINDS[3], np.full(len(laplacian), np.nan), laplacian[:, 0]))
+    if model.config.jet_order >= 2:
+        laplacian = np.array([(t.name in ("xx", "yy")) / t.factor for t in terms])[:, None]
+        laplacian = filters.T @ gram @ laplacian / _norm(laplacian, gram)
+        candidates.append((KINDS[-1], np.full(len(laplacian), np.nan), laplacian[:, 0]))
     kinds, angles, correlations = zip(*candidates, strict=True)
     best = np.abs(correlations).argmax(axis=0)
     shape = coefficients.shape[1:]
@@ -99,7 +99,7 @@ def derivative_label(kind: str, angle: float) -> str:
         raise ValueError(f"`kind` must be one of {KINDS}. Received: kind={kind!r}.")
     if kind == "laplacian":
         return "∇²"
-    power = ("", "²", "³")[KINDS.index(kind)]
+    power = ("", "²", "³", "⁴")[KINDS.index(kind)]
     return f"∂{power} {round(math.degrees(angle)) % 180}°"
 
 
@@ -124,11 +124,8 @@ def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np
 
 def _kernels(config: GaussDerNetConfig, sigma: float) -> list[np.ndarray]:
     """1-D kernels of orders 0 to the jet's, of one length, cut where the layer cuts them."""
-    smoothing = Smoothing(
-        config.method, config.truncation, config.padding, config.compensate_integration
-    )
     hybrid = discretisation_of(config.method).hybrid
-    radius = None if hybrid else kernel_radius(sigma, smoothing)
+    radius = None if hybrid else kernel_radius(sigma, config.smoothing)
     kernels = [
         derivative_kernel(
             sigma,

@@ -19,7 +19,6 @@ from gdn_keras.layers import (
 from gdn_keras.layers.jet import is_fused
 from gdn_keras.scale_space import (
     ChannelPlan,
-    Smoothing,
     discretisation_of,
     plan_channel,
 )
@@ -27,6 +26,11 @@ from gdn_keras.scale_space import (
 # A learned sigma may become this small on a coarse grid: the grids of the networks with fixed
 # sigmas have 0.7 samples per sigma or more.
 SAMPLES_PER_SIGMA = 0.5
+# How the first layer takes grey images for colour ones, and the other way round.
+_MIXING = {
+    (3, 1): np.ones((3, 1), "float32"),
+    (1, 3): np.array([[0.299, 0.587, 0.114]], "float32"),  # luma, ITU-R BT.601
+}
 
 
 def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
@@ -41,8 +45,9 @@ def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
 class GaussDerNet(keras.Model):
     """A Gaussian derivative network as a functional Keras model.
 
-    Layers are those of `blocks`, named `jet_k`, `norm_k`, `relu_k` (k = 1 … number of layers), then
-    `selection`, `scale_dropout`, `pooling`. Every one of them handles all scale channels.
+    Layers are those of `blocks`, named `jet_k`, `norm_k` and, after the activation, `relu_k`
+    (k = 1 … number of layers), then `selection`, `scale_dropout`, `pooling`. Every one of them
+    handles all scale channels.
 
     Args:
         config: a `GaussDerNetConfig` or the dict it makes.
@@ -95,9 +100,11 @@ class GaussDerNet(keras.Model):
                 maps = ScaleBatchNormalization(
                     synchronized=synchronized, dtype=policy, name=block.norm
                 )(maps)
-            if block.relu:
-                relu = keras.layers.ReLU(dtype=policy, name=block.relu)
-                maps = [relu(tensor) for tensor in maps]
+            if block.activation:
+                activation = keras.layers.Activation(
+                    block.activation, dtype=policy, name=block.activated
+                )
+                maps = [activation(tensor) for tensor in maps]
             layer_maps.append(maps)
         scale_logits = SpatialSelection(
             config.spatial_selection, name="selection", dtype="float32"
@@ -179,12 +186,7 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
             plan_channel(
                 config.input_size,
                 sigmas=sigmas,
-                smoothing=Smoothing(
-                    config.method,
-                    config.truncation,
-                    config.padding,
-                    config.compensate_integration,
-                ),
+                smoothing=config.smoothing,
                 ring=discretisation_of(config.method).ring(config.jet_order),
                 selection=config.spatial_selection,
                 density=config.sampling_density,
@@ -220,7 +222,9 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     >>> adapt(model, input_size=(128, 128), spatial_selection="max")
     >>> adapt(model, **EVERY_PIXEL)                         # as the paper computes
 
-    Fields that decide the shapes of the weights (widths, jet order, classes …) cannot change.
+    Fields that decide the shapes of the weights (widths, jet order, classes …) cannot change, but
+    for `input_channels`: a network for colour images takes grey ones as if all three channels had
+    their values, and a network for grey images takes the luma of colour ones.
     """
     config = model.config.replace(**changes)
     new = GaussDerNet(
@@ -232,7 +236,9 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
         dtype=model.policy,
         name=model.name,
     )
-    copy_weights(model, new)
+    copy_weights(
+        model, new, mixing=_MIXING.get((model.config.input_channels, config.input_channels))
+    )
     return new
 
 
@@ -244,13 +250,21 @@ def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
     return adapt(model, channel_sigmas=sigmas)
 
 
-def copy_weights(source: keras.Model, target: keras.Model) -> None:
-    """Copy all weights, layer by layer by name; nothing is copied unless everything fits."""
+def copy_weights(
+    source: keras.Model, target: keras.Model, *, mixing: np.ndarray | None = None
+) -> None:
+    """Copy all weights, layer by layer by name; nothing is copied unless everything fits.
+
+    `mixing`, (input channels of the source, of the target), gives the first layer other inputs.
+    """
     pairs = []
     for layer in target.layers:
         new = layer_weights(layer)
         old = _layer_or_none(source, layer.name)
         old = [] if old is None else layer_weights(old)
+        if old and mixing is not None:
+            mixed, mixing = keras.ops.einsum("tio,ij->tjo", old[0], mixing), None
+            old = [mixed, *old[1:]]
         if [w.shape for w in old] != [w.shape for w in new]:
             raise ValueError(
                 f"The weights of layer {layer.name!r} do not fit: the source has "

@@ -9,6 +9,7 @@ from math import factorial
 import numpy as np
 from pyscsp import discscsp, gaussders
 from scipy.ndimage import correlate
+from scipy.stats import norm
 
 SMOOTHING = {
     "discrete": discscsp.make1Ddiscgaussderfilter,
@@ -25,10 +26,18 @@ DIFFERENCE = {
     1: [-1 / 2, 0, 1 / 2],
     2: [1, -2, 1],
     3: [-1 / 2, 1, 0, -1, 1 / 2],
+    4: [1, -4, 6, -4, 1],
+}
+ACTIVATION = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: x * norm.cdf(x),
+    "tanh": np.tanh,
 }
 # times along x (rightwards) and y (downwards)
-TERMS = {2: [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]}
+TERMS = {1: [(1, 0), (0, 1)]}
+TERMS[2] = TERMS[1] + [(2, 0), (1, 1), (0, 2)]
 TERMS[3] = TERMS[2] + [(3, 0), (2, 1), (1, 2), (0, 3)]
+TERMS[4] = TERMS[3] + [(4, 0), (3, 1), (2, 2), (1, 3), (0, 4)]
 SCIPY_PADDING = {"zero": "constant", "reflect": "mirror", "edge": "nearest", "mirror": "reflect"}
 
 
@@ -43,14 +52,14 @@ def radius_of(make, orders, sigma, truncation):
     raise AssertionError("no radius is large enough")
 
 
-def kernel_1d(method, sigma, order, truncation):
+def kernel_1d(method, sigma, order, truncation, jet_order):
     """Correlation weights; pyscsp's are convolution kernels, so they are flipped."""
     if method in SMOOTHING:
         make = SMOOTHING[method]
         radius = radius_of(make, [0], sigma, truncation)
         return np.convolve(make(0, sigma, radius)[::-1], DIFFERENCE[order])
     make = DERIVATIVE[method]
-    radius = radius_of(make, [0, 1, 2, 3], sigma, truncation)
+    radius = radius_of(make, range(max(3, jet_order) + 1), sigma, truncation)
     return make(order, sigma, radius)[::-1]
 
 
@@ -60,9 +69,8 @@ def jet_layer(image, kernel, *, sigma, jet_order, zero_order, method, padding, t
     assert len(terms) == len(kernel)
     output = np.zeros((*image.shape[:2], kernel.shape[-1]))
     for (x, y), coefficients in zip(terms, kernel, strict=True):
-        mask = np.outer(
-            kernel_1d(method, sigma, y, truncation), kernel_1d(method, sigma, x, truncation)
-        )
+        rows, columns = (kernel_1d(method, sigma, n, truncation, jet_order) for n in (y, x))
+        mask = np.outer(rows, columns)
         factor = sigma ** (x + y) / (factorial(x) * factorial(y))
         for channel in range(image.shape[-1]):
             derivative = correlate(image[..., channel], mask, mode=SCIPY_PADDING[padding])
@@ -75,13 +83,13 @@ def scale_channel(image, weights, config, first_sigma):
     features = image / 255.0
     margin = 0
     if config.padding == "mirror":  # the image goes on; what is outside is cut off in the end
-        margin = sum(int(7 * first_sigma * config.sigma_ratio**k) + 7 for k in range(len(weights)))
+        margin = sum(int(7 * first_sigma * block.sigma_ratio) + 7 for block in config.blocks())
         features = np.pad(features, ((margin, margin), (margin, margin), (0, 0)), mode="symmetric")
-    for k, (block, layer) in enumerate(zip(config.blocks(), weights, strict=True)):
+    for block, layer in zip(config.blocks(), weights, strict=True):
         features = jet_layer(
             features,
             layer["kernel"],
-            sigma=first_sigma * config.sigma_ratio**k,
+            sigma=first_sigma * block.sigma_ratio,
             jet_order=block.jet_order,
             zero_order=block.zero_order,
             method=config.method,
@@ -93,8 +101,8 @@ def scale_channel(image, weights, config, first_sigma):
             deviation = np.sqrt(layer["moving_variance"] + 1e-5)
             features = (features - layer["moving_mean"]) / deviation
             features = features * layer["gamma"] + layer["beta"]
-        if block.relu:
-            features = np.maximum(features, 0.0)
+        if block.activation:
+            features = ACTIVATION[block.activation](features)
     return features[margin : margin + len(image), margin : margin + image.shape[1]]
 
 

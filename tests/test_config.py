@@ -37,6 +37,7 @@ EVERY_FIELD = make(
     scale_dropout=0.3,
     final_batch_norm=False,
     final_relu=False,
+    activation="gelu",
     learned_sigmas=True,
     sigma_range=(0.75, 5.0),
     class_names=tuple("abcdefghij"),
@@ -47,8 +48,8 @@ EVERY_FIELD = make(
 
 def test_blocks_are_the_chain_from_the_image_to_the_classes():
     first, second, last = make(zero_order=True, jet_order=3).blocks()
-    assert (first.jet, first.norm, first.relu) == ("jet_1", "norm_1", "relu_1")
-    assert (last.jet, last.norm, last.relu) == ("jet_3", "norm_3", "relu_3")
+    assert (first.jet, first.norm, first.activated) == ("jet_1", "norm_1", "relu_1")
+    assert (last.jet, last.norm, last.activated) == ("jet_3", "norm_3", "relu_3")
     blocks = (first, second, last)
     assert [(block.c_in, block.c_out) for block in blocks] == [(3, 8), (8, 16), (16, 10)]
     assert [block.zero_order for block in blocks] == [False, True, True]
@@ -59,10 +60,10 @@ def test_blocks_are_the_chain_from_the_image_to_the_classes():
 def test_blocks_have_the_layers_that_the_config_says():
     blocks = make(final_batch_norm=False, final_relu=False).blocks()
     assert [block.norm for block in blocks] == ["norm_1", "norm_2", None]
-    assert [block.relu for block in blocks] == ["relu_1", "relu_2", None]
+    assert [block.activated for block in blocks] == ["relu_1", "relu_2", None]
     folded = make().blocks(folded=True)
     assert [block.norm for block in folded] == [None] * 3
-    assert [block.relu for block in folded] == ["relu_1", "relu_2", "relu_3"]
+    assert [block.activated for block in folded] == ["relu_1", "relu_2", "relu_3"]
 
 
 def test_every_field_survives_json_bit_for_bit():
@@ -121,6 +122,14 @@ def test_replace_changes_a_copy():
     config = make()
     assert config.replace(padding="reflect") == make(padding="reflect")
     assert config == make()
+
+
+def test_ratios_of_sigmas_can_differ_from_layer_to_layer():
+    config = make(sigma_ratio=[1.5, 2.0])
+    assert config.layer_sigmas(0.5) == (0.5, 0.75, 1.5)
+    assert [block.sigma_ratio for block in config.blocks()] == [1.0, 1.5, 3.0]
+    assert GaussDerNetConfig.from_json(config.to_json()) == config
+    assert make(sigma_ratio=(2.0, 2.0)).layer_sigmas(1.0) == make(sigma_ratio=2.0).layer_sigmas(1.0)
 
 
 def test_one_number_is_a_square():
@@ -189,9 +198,12 @@ WRONG = {
         [(), (1.0, 1.0), (2.0, 1.0), (0.0, 1.0), (math.nan,), (math.inf,), 1.0, ("1",)],
         "positive and strictly increasing",
     ),
-    "sigma_ratio": ([0.99, 10, math.nan, "2", None], "in [1, 10)"),
+    "sigma_ratio": (
+        [0.99, 10, math.nan, "2", None, (), (1.5,), (1.5, 0.9), (1.5, 1.5, 1.5), (1.5, "2")],
+        "in [1, 10), or a tuple of 2 such numbers",
+    ),
     "widths": ([(), (0,), (8, 1.5), 8], "positive integers"),
-    "jet_order": ([1, 4, 2.0, "2"], "2 or 3"),
+    "jet_order": ([0, 5, 2.0, "2"], "one of (1, 2, 3, 4)"),
     "zero_order": ([1, None, "yes"], "True or False"),
     "method": (["gaussian", 3], f"one of {METHODS}"),
     "compensate_integration": ([1], "True or False"),
@@ -202,6 +214,7 @@ WRONG = {
     "scale_dropout": ([1, 1.5, -0.1, math.nan, None], "in [0, 1)"),
     "final_batch_norm": ([0], "True or False"),
     "final_relu": ([0], "True or False"),
+    "activation": (["softmax", "Relu", None], "one of ('relu', 'celu'"),
     "learned_sigmas": ([1], "True or False"),
     "sigma_range": (
         [(1.0,), (0.0, 1.0), (2.0, 1.0), (1.0, math.inf), 3.0],

@@ -13,6 +13,7 @@ from zoo_tools import write_tiny
 from export import files, verify
 from export.__main__ import main
 from export.onnx_model import to_onnx
+from gdn_keras.config import ACTIVATIONS
 from gdn_keras.model import adapt, build_model
 from gdn_keras.scale_space import METHODS, PADDINGS
 
@@ -36,7 +37,10 @@ def keras_logits(model, images):
         *({"method": method} for method in METHODS),
         *({"scale_pooling": mode} for mode in ("max", "average", "logsumexp")),
         *({"padding": mode, "spatial_selection": "max"} for mode in PADDINGS),
+        {"jet_order": 1, "padding": "reflect"},
         {"jet_order": 3},
+        {"jet_order": 4},
+        {"jet_order": 4, "method": "integrated_derivative", "sigma_ratio": (1.0, 2.0)},
         {"jet_order": 3, "method": "sampled_derivative", "zero_order": True},
         {"zero_order": True, "final_relu": False},
         {"learned_sigmas": True, "sigma_range": (0.5, 2.0)},
@@ -74,6 +78,15 @@ def test_the_form_for_int8_computes_the_same(padding, jet_order):
     kinds = [node.op_type for node in proto.graph.node]
     assert ("Pad" in kinds) == (padding in ("reflect", "edge")) and "Add" not in kinds
     assert_rounded(run_onnx(proto, images)[0], keras_logits(model, images))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_is_that_of_keras(activation):
+    model = randomise(build_model(small_config(activation=activation)))
+    images = random_images(model.config, batch=3)
+    expected = keras_logits(model, images)
+    assert np.ptp(expected, axis=0).max() > 1e-2
+    assert_rounded(run_onnx(to_onnx(model, opset=13), images)[0], expected)
 
 
 @pytest.mark.parametrize("selection", ["centre", "max"])

@@ -16,7 +16,7 @@ from helpers import (
 )
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
-from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.config import ACTIVATIONS, EVERY_PIXEL
 from gdn_keras.layers import SpatialSelection
 from gdn_keras.model import (
     channel_plans,
@@ -27,7 +27,7 @@ from gdn_keras.model import (
     layer_sigmas,
     sigma_ranges,
 )
-from gdn_keras.scale_space import METHODS
+from gdn_keras.scale_space import JET_ORDERS, METHODS
 from training import recipes
 
 # The multi-scale-channel networks of Table 1 with centre selection, with one channel, as 3-jets.
@@ -46,7 +46,7 @@ def make(**changes):
 
 
 @pytest.mark.parametrize("padding", ["zero", "reflect", "edge"])
-@pytest.mark.parametrize("jet_order", [2, 3])
+@pytest.mark.parametrize("jet_order", JET_ORDERS)
 @pytest.mark.parametrize("method", METHODS)
 def test_network_is_the_reference(method, jet_order, padding):
     model = make(method=method, jet_order=jet_order, padding=padding, spatial_selection="max")
@@ -75,6 +75,10 @@ def test_network_is_the_reference(method, jet_order, padding):
         {"input_size": (1, 3), "padding": "mirror", "truncation": 1e-7},
         {"input_size": (40, 33), "channel_sigmas": (0.5, 1.0, 2.0)},
         {"scale_dropout": 0.5},
+        {"sigma_ratio": (1.0, 2.1)},
+        {"sigma_ratio": (2.1, 1.0), "padding": "mirror", "truncation": 1e-7},
+        {"activation": "gelu"},
+        {"activation": "tanh", "jet_order": 4, "zero_order": True},
     ],
 )
 def test_options_are_those_of_the_reference(changes):
@@ -123,6 +127,42 @@ def test_window_is_exact_for_every_network_of_table_1(name):
     window = evaluate(model.scale_logits_model(), images)
     assert expected.std() > 0.1
     assert_rounded(window, expected, roundings=SIX_LAYERS)
+
+
+def test_activations_are_those_of_keras_that_act_on_every_value_alone():
+    values = np.linspace(-3, 3, 8, dtype="float32").reshape(2, 4)
+    alone = set()
+    for name in dir(keras.activations):
+        function = getattr(keras.activations, name)
+        try:
+            whole, one = function(values), function(values[:, :1])
+        except Exception:  # needs arguments, or an even number of features
+            continue
+        if getattr(whole, "shape", None) == values.shape and np.allclose(whole[:, :1], one):
+            alone.add(function)
+    assert alone == {getattr(keras.activations, name) for name in ACTIVATIONS}
+
+
+def test_network_for_colour_images_takes_grey_ones():
+    model = make(input_channels=3)
+    grey = adapt(model, input_channels=1)
+    images = random_images(grey.config)
+    assert_rounded(evaluate(grey, images), evaluate(model, images.repeat(3, axis=-1)))
+
+
+def test_network_for_grey_images_takes_the_luma_of_colour_ones():
+    model = make(input_channels=1)
+    colour = adapt(model, input_channels=3)
+    images = random_images(colour.config)
+    luma = images @ np.array([[0.299], [0.587], [0.114]], "float32")
+    assert_rounded(evaluate(colour, images), evaluate(model, luma))
+    again = adapt(colour, input_channels=1)  # 0.299 + 0.587 + 0.114 = 1
+    assert_rounded(evaluate(again, luma), evaluate(model, luma))
+
+
+def test_other_numbers_of_input_channels_are_refused():
+    with pytest.raises(ValueError, match="The weights of layer 'jet_1' do not fit"):
+        adapt(make(input_channels=2), input_channels=3)
 
 
 @pytest.mark.parametrize("name", ["fashion_avg_2jet", "fashion_avg_3jet", "cifar_avg_2jet"])

@@ -34,10 +34,14 @@ SMOOTH = {"input_channels": 2, "sigma_ratio": 1.3, "truncation": 1e-4, "final_re
     "changes",
     [
         {},
+        {"jet_order": 1},
         {"jet_order": 3},
+        {"jet_order": 4},
         {"method": "integrated"},
         {"method": "sampled_derivative"},
         {"reach": 1.0},
+        {"sigma_ratio": (1.2, 1.5)},
+        {"activation": "silu"},
     ],
 )
 def test_enlarging_the_image_and_the_scales_changes_less_and_less(changes, factor):
@@ -47,7 +51,7 @@ def test_enlarging_the_image_and_the_scales_changes_less_and_less(changes, facto
     """
     sigmas = (0.5, 1.0, 2.0, 4.0)
     size = 161
-    model = make(**SMOOTH, **changes, input_size=(size, size), channel_sigmas=(1.0,))
+    model = make(**SMOOTH | changes, input_size=(size, size), channel_sigmas=(1.0,))
     errors = []
     for sigma in sigmas:
         small = evaluate(adapt(model, channel_sigmas=(sigma,)), blobs(size, sigma))
@@ -241,6 +245,8 @@ def test_sigmas_that_are_not_learned():
         {"final_batch_norm": False, "final_relu": False},
         {"learned_sigmas": True, "zero_order": True, "final_relu": False},
         {"sampling_density": 0.7, "input_size": (31, 40), "scale_dropout": 0.3},
+        {"jet_order": 4, "sigma_ratio": (1.0, 2.0), "activation": "gelu"},
+        {"jet_order": 1, "activation": "tanh"},
     ],
 )
 def test_folded_network_is_the_same_function(changes, tmp_path):

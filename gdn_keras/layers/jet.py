@@ -12,8 +12,10 @@ from gdn_keras.layers.smoothing import (
     apply_rows,
     correlations,
     matrix_difference,
+    pad_any_size,
 )
 from gdn_keras.scale_space import (
+    JET_ORDERS,
     PADDINGS,
     JetTerm,
     LayerPlan,
@@ -50,11 +52,13 @@ class JetConstants(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class JetLayer(keras.layers.Layer):
-    """Learned linear combinations of the Gaussian derivatives up to order 2 or 3.
+    """Learned linear combinations of the Gaussian derivatives up to an order of 1 to 4.
 
     On one image, at one scale:
 
     >>> JetLayer(8, sigma=1.0)(images)              # (batch, height, width, 8)
+
+    Images may have any size, also one that is not known when the layer is built.
 
     On one image, at several scales with the same coefficients (scale channels):
 
@@ -66,7 +70,7 @@ class JetLayer(keras.layers.Layer):
     Args:
         filters: number of output channels.
         sigma: scale in pixels; a tuple takes a list of as many tensors and returns a list.
-        jet_order: highest derivative order, 2 or 3.
+        jet_order: highest derivative order, 1 to 4.
         zero_order: also a coefficient for the smoothed image itself.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
         padding: "zero", "reflect", "edge" or "mirror" (reflection that repeats the edge): how the
@@ -113,7 +117,7 @@ class JetLayer(keras.layers.Layer):
         self.plans = plans and tuple(
             plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
         )
-        self._smoothing = Smoothing(method, truncation, padding, compensate)
+        self._smoothing = Smoothing(method, truncation, padding, compensate, jet_order)
         self._check()
         self._terms = jet_terms(jet_order, zero_order)
         self._discretisation = discretisation_of(method)
@@ -127,6 +131,7 @@ class JetLayer(keras.layers.Layer):
                 f"All inputs must have the same known number of channels. Received: {input_shape}."
             )
         self._plans = self._plans_for(shapes)
+        self._any_size = self.plans is None and any(None in shape[1:3] for shape in shapes)
         self.kernel = self.add_weight(
             name="kernel",
             shape=(len(self._terms), channels.pop(), self.filters),
@@ -176,11 +181,16 @@ class JetLayer(keras.layers.Layer):
         return outputs if isinstance(inputs, (list, tuple)) else outputs[0]
 
     def _respond(self, image, plan):
-        image = _centre_crop(image, plan)
         if image.shape[0] == 0:  # TensorFlow gives an empty convolution the shape of its input
-            return ops.zeros((0, *plan.output_size, self.filters), self.compute_dtype)
-        rows = self._operators(plan.rows, plan.sigma)
-        columns = self._operators(plan.columns, plan.sigma)
+            size = image.shape[1:3] if self._any_size else plan.output_size
+            return ops.zeros((0, *size, self.filters), self.compute_dtype)
+        if self._any_size:
+            image, rows = self._padded(image, plan)
+            columns = rows
+        else:
+            image = _centre_crop(image, plan)
+            rows = self._operators(plan.rows, plan.sigma)
+            columns = self._operators(plan.columns, plan.sigma)
         if self._fused:
             smoothed = apply_columns(apply_rows(image, rows[0]), columns[0])
             response = ops.conv(
@@ -190,9 +200,25 @@ class JetLayer(keras.layers.Layer):
             response = self._stacked(image, rows, columns)
         return response if self.bias is None else response + self.bias
 
+    def _padded(self, image, plan):
+        """An image of any size with its padding, and the kernels that slide along it.
+
+        The plan is that of a single pixel. Kernels get the same length, so that one padding serves
+        all of them.
+        """
+        kernels = [operator.kernel for operator in self._operators(plan.rows, plan.sigma)]
+        length = max(map(len, kernels))
+        kernels = [np.pad(kernel, (length - len(kernel)) // 2) for kernel in kernels]
+        ring = plan.rows.ring if self._fused else 0
+        return pad_any_size(image, length // 2 + ring, self.padding), kernels
+
     def _convolution(self, plan):
         """The 3x3 kernel sum_d C_d sigma**|d| factor_d mask_d."""
-        masks = jet_masks(2, self.zero_order).astype("float32").reshape(len(self._terms), 9)
+        masks = (
+            jet_masks(self.jet_order, self.zero_order)
+            .astype("float32")
+            .reshape(len(self._terms), 9)
+        )
         sigma = self._factor(plan.sigma) / plan.rows.output.spacing
         powers = ops.stack([ops.convert_to_tensor(sigma**t.order, "float32") for t in self._terms])
         scaled = ops.convert_to_tensor(masks.T) * powers
@@ -262,16 +288,21 @@ class JetLayer(keras.layers.Layer):
         return self.plans or tuple(map(self._dense_plan, shapes, self._sigmas()))
 
     def _dense_plan(self, shape, sigma):
-        if len(shape) != 4 or None in shape[1:]:
+        if len(shape) != 4 or shape[-1] is None:
             raise ValueError(
-                "`JetLayer` takes images of known size, (batch, height, width, channels). "
+                "`JetLayer` takes images, (batch, height, width, channels). "
                 f"Received: input_shape={shape}."
             )
-        largest = sigma
+        size, largest = shape[1:3], sigma
         if self.learned_ratio is not None:
+            if None in size:
+                raise ValueError(
+                    "`JetLayer` with a `learned_ratio` takes images of known size. "
+                    f"Received: input_shape={shape}."
+                )
             largest = sigma * self.ratio_range[1] / self.learned_ratio
         plan = plan_channel(
-            shape[1:3],
+            (1, 1) if None in size else size,
             sigmas=(sigma,),
             smoothing=self._smoothing,
             ring=discretisation_of(self.method).ring(self.jet_order),
@@ -281,7 +312,7 @@ class JetLayer(keras.layers.Layer):
         return plan.layers[0]
 
     def _check(self):
-        for name, allowed in (("jet_order", (2, 3)), ("padding", PADDINGS)):
+        for name, allowed in (("jet_order", JET_ORDERS), ("padding", PADDINGS)):
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}.")
@@ -312,7 +343,7 @@ class JetLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         shapes = self._as_list(input_shape, of_shapes=True)
         outputs = [
-            (shape[0], *plan.output_size, self.filters)
+            (shape[0], *(shape[1:3] if None in shape[1:3] else plan.output_size), self.filters)
             for shape, plan in zip(shapes, self._plans_for(shapes), strict=True)
         ]
         return outputs if isinstance(self.sigma, tuple) else outputs[0]
@@ -351,7 +382,7 @@ class Clamp(keras.constraints.Constraint):
 
 def is_fused(method: str, jet_order: int) -> bool:
     """Whether a jet is one 3x3 convolution of the smoothed image; else derivatives are stacked."""
-    return discretisation_of(method).hybrid and jet_order == 2
+    return discretisation_of(method).hybrid and jet_order <= 2
 
 
 def _centre_crop(image, plan):

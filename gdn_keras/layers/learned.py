@@ -46,12 +46,18 @@ def _positions(radius, offset):
 
 
 def _gaussian_derivative(x, sigma, order):
-    """Derivative of an order -1 … 3 of the Gaussian; order -1 is its integral from -infinity."""
+    """Derivative of an order -1 … 4 of the Gaussian; order -1 is its integral from -infinity."""
     u = x / sigma
     if order == -1:
         return 0.5 * (1 + ops.erf(u / math.sqrt(2)))
     gaussian = ops.exp(-0.5 * ops.square(u)) / (math.sqrt(2 * math.pi) * sigma)
-    hermite = [lambda u: 1.0, lambda u: -u, lambda u: u * u - 1, lambda u: u * (3 - u * u)]
+    hermite = (
+        lambda u: 1.0,
+        lambda u: -u,
+        lambda u: u * u - 1,
+        lambda u: u * (3 - u * u),
+        lambda u: u * u * (u * u - 6) + 3,
+    )
     return gaussian * hermite[order](u) / sigma**order
 
 

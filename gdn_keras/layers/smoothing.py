@@ -34,8 +34,8 @@ def correlations(axis, sigma, smoothing, highest):
 
 
 def apply_rows(image, operator):
-    """Along the rows: `operator` is a `Correlation` or a matrix."""
-    if isinstance(operator, Correlation) and operator.slides:
+    """Along the rows; `operator` is a `Correlation`, a matrix, or a kernel without padding."""
+    if _slides(operator):
         return _slide(image, operator, dimension=1)
     _, height, width, channels = image.shape
     flat = ops.reshape(image, (-1, height, width * channels))
@@ -44,7 +44,7 @@ def apply_rows(image, operator):
 
 
 def apply_columns(image, operator):
-    if isinstance(operator, Correlation) and operator.slides:
+    if _slides(operator):
         return _slide(image, operator, dimension=2)
     _, height, width, channels = image.shape
     product = _product(operator, ops.reshape(image, (-1, width, channels)))
@@ -57,13 +57,20 @@ def _product(operator, tensor):
     return ops.matmul(ops.cast(operator, tensor.dtype), tensor)
 
 
-def _slide(image, correlation, *, dimension):
+def _slides(operator):
+    if isinstance(operator, Correlation):
+        return operator.slides
+    return isinstance(operator, np.ndarray) and operator.ndim == 1
+
+
+def _slide(image, operator, *, dimension):
     """The correlation as a depthwise convolution of the padded image."""
-    image = _padded(image, correlation.samples, dimension)
+    kernel = operator
+    if isinstance(operator, Correlation):
+        image, kernel = _padded(image, operator.samples, dimension), operator.kernel
     shape = [1, 1, 1, 1]
-    shape[dimension - 1] = len(correlation.kernel)
-    kernel = correlation.kernel.astype("float32").reshape(shape)
-    kernel = np.tile(kernel, (1, 1, image.shape[-1], 1))
+    shape[dimension - 1] = len(kernel)
+    kernel = np.tile(kernel.astype("float32").reshape(shape), (1, 1, image.shape[-1], 1))
     kernel = ops.cast(ops.convert_to_tensor(kernel), image.dtype)
     return ops.depthwise_conv(image, kernel, padding="valid", data_format="channels_last")
 
@@ -85,6 +92,25 @@ def _padded(image, samples, dimension):
     parts = [ops.take(image, part, axis=dimension) for part in (before, after) if len(part)]
     parts.insert(1 if len(before) else 0, image_middle)
     return ops.concatenate(parts, axis=dimension)
+
+
+def pad_any_size(image, radius, padding):
+    """`radius` more samples on all four sides of images whose size is not known beforehand."""
+    if padding == "zero":
+        return ops.pad(image, [(0, 0), (radius, radius), (radius, radius), (0, 0)])
+    for dimension in (1, 2):
+        count = ops.shape(image)[dimension]
+        index = ops.arange(-radius, count + radius)
+        if padding == "edge":
+            index = ops.clip(index, 0, count - 1)
+        else:  # the edge is repeated only by "mirror"; reflections of reflections, if need be
+            repeated = int(padding == "mirror")
+            period = ops.maximum(2 * (count - 1 + repeated), 1)
+            index = index % period
+            index = ops.minimum(index, period - repeated - index)
+            index = ops.minimum(index, count - 1)
+        image = ops.take(image, index, axis=dimension)
+    return image
 
 
 def matrix_difference(matrix, axis, order):

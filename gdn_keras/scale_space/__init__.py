@@ -1,5 +1,6 @@
 """The mathematics of Gaussian derivative networks: numpy and scipy only."""
 
+from gdn_keras.scale_space.differences import JET_ORDERS as JET_ORDERS
 from gdn_keras.scale_space.differences import JetTerm as JetTerm
 from gdn_keras.scale_space.differences import difference_kernel as difference_kernel
 from gdn_keras.scale_space.differences import difference_mask as difference_mask

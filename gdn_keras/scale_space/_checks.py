@@ -3,8 +3,8 @@
 import math
 import numbers
 
-MAX_ORDER = 3
-# Far beyond any image on both sides. Below, 1 / sigma**4 and above, the Bessel functions, would
+MAX_ORDER = 4
+# Far beyond any image on both sides. Below, 1 / sigma**5 and above, the Bessel functions, would
 # sooner or later leave the range of float64.
 SIGMA_RANGE = (1e-3, 1e4)
 

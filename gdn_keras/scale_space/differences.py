@@ -9,13 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
+from gdn_keras.scale_space._checks import (
+    MAX_ORDER,
+    check_integer,
+    check_number,
+    check_order,
+    check_sigma,
+)
 
+JET_ORDERS = tuple(range(1, MAX_ORDER + 1))
 _MASKS = (
     (1.0,),
     (-0.5, 0.0, 0.5),
     (1.0, -2.0, 1.0),
     (-0.5, 1.0, 0.0, -1.0, 0.5),  # the first difference of the second difference
+    (1.0, -4.0, 6.0, -4.0, 1.0),
 )
 
 
@@ -33,12 +41,17 @@ class JetTerm(NamedTuple):
 
 
 def difference_mask(order: int) -> np.ndarray:
-    """1-D central difference mask of an order 0…3; 1, 3, 3 or 5 weights.
+    """1-D central difference mask of an order 0…4; 1, 3, 3, 5 or 5 weights.
 
     The mask is exact on polynomials of its own degree: sum_n n**order w[n] = order!.
     """
     check_order(order)
     return np.array(_MASKS[order])
+
+
+def difference_radius(jet_order: int) -> int:
+    """Samples that the differences of a jet need on either side."""
+    return 1 if jet_order <= 2 else 2
 
 
 def difference_kernel(kernel: np.ndarray, order: int, *, step: int = 1) -> np.ndarray:
@@ -50,7 +63,7 @@ def difference_kernel(kernel: np.ndarray, order: int, *, step: int = 1) -> np.nd
 
 
 def jet_terms(order: int, zero_order: bool = False) -> tuple[JetTerm, ...]:
-    """Terms of the 1-, 2- or 3-jet: x, y | xx, xy, yy | xxx, xxy, xyy, yyy.
+    """Terms of the 1-, 2-, 3- or 4-jet: x, y | xx, xy, yy | xxx, xxy, xyy, yyy | xxxx, ….
 
     With `zero_order` the smoothed image itself comes first, under the name "0".
     """
@@ -66,9 +79,9 @@ def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
     """Mask of one term, `(2 m + 1, 2 m + 1)`, rows = y downwards, columns = x rightwards.
 
     Without the factor of the term and without sigma. m = `radius`, or by default the m of the
-    smallest jet with that term: 1 up to second order, 2 for third order.
+    smallest jet with that term: 1 up to second order, 2 above.
     """
-    smallest = 2 if term.order == 3 else 1
+    smallest = difference_radius(term.order)
     radius = smallest if radius is None else check_integer("radius", radius, low=smallest)
     along_y, along_x = (_padded(difference_mask(k), radius) for k in (term.y, term.x))
     return np.outer(along_y, along_x) + 0.0  # no -0.0
@@ -77,11 +90,11 @@ def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
 def jet_masks(order: int, zero_order: bool = False) -> np.ndarray:
     """Masks of all `jet_terms`, `(terms, size, size)`, times their factors but not sigma.
 
-    size = 3 for a 2-jet, 5 for a 3-jet. A jet layer at scale sigma applies
+    size = 3 up to a 2-jet, 5 above. A jet layer at scale sigma applies
     sum_d C_d sigma**|d| masks[d] to the smoothed image.
     """
     terms = jet_terms(order, zero_order)
-    radius = 2 if order == 3 else 1
+    radius = difference_radius(order)
     return np.stack([term.factor * mask_2d(term, radius=radius) for term in terms])
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from gdn_keras.scale_space.differences import difference_radius
+
 PIXEL_VARIANCE = 1 / 12  # of a box of width one: what integrating over a pixel adds to sigma**2
 
 
@@ -42,7 +44,7 @@ class Discretisation:
 
     def ring(self, jet_order: int) -> int:
         """Samples that the differences of a jet need on either side of what they give."""
-        return jet_order - 1 if self.hybrid else 0
+        return difference_radius(jet_order) if self.hybrid else 0
 
 
 def discretisation_of(method: str) -> Discretisation:
@@ -104,5 +106,6 @@ def _gaussian(x, sigma, order):
     u = x / sigma
     if order == -1:
         return scipy.special.ndtr(-u)
-    hermite = (1.0, u, u * u - 1, u * (u * u - 3))[order]  # products are exactly even or odd
+    squared = u * u  # products are exactly even or odd
+    hermite = (1.0, u, squared - 1, u * (squared - 3), squared * (squared - 6) + 3)[order]
     return hermite * np.exp(-u * u / 2) / (math.sqrt(2 * math.pi) * sigma ** (order + 1))

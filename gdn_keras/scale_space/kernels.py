@@ -51,7 +51,7 @@ def derivative_kernel(
     offset: float = 0.0,
     compensate: bool = False,
 ) -> np.ndarray:
-    """Correlation weights of the derivative of an order 0…3 at scale `sigma`.
+    """Correlation weights of the derivative of an order 0…4 at scale `sigma`.
 
     ```
     derivative_kernel(1.0)                         # smoothing, 7 weights that sum to 0.998
@@ -108,7 +108,7 @@ def truncation_radius(
     """Smallest radius with at most the share `truncation` of sum_n |w[n]| outside.
 
     For hybrid methods this is the radius of the smoothing kernel, whatever the order; the
-    differences then add 1 (orders 1 and 2) or 2 (order 3). For the two derivative methods it
+    differences then add 1 (orders 1 and 2) or 2 (orders 3 and 4). For the two derivative methods it
     serves every order from 0 to `order`, since a jet needs them all at one radius.
     """
     order = check_order(order)

@@ -80,6 +80,7 @@ class Smoothing:
     truncation: float = 0.005
     padding: str = "zero"
     compensate: bool = False
+    jet_order: int = 2
 
 
 @dataclass(frozen=True)
@@ -240,12 +241,15 @@ def _middle(domain: Grid, reach: float) -> Grid:
 
 
 def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> int:
-    """Radius in samples that covers every kernel a layer needs (orders 0 to 3 if derivatives)."""
+    """Radius in samples that covers every kernel a layer needs.
+
+    Kernels that are derivatives have the radius of a 3-jet at least, whatever jet they are for.
+    """
     return truncation_radius(
         sigma,
         method=smoothing.method,
         truncation=smoothing.truncation,
-        order=3,
+        order=max(3, smoothing.jet_order),
         offset=offset,
         compensate=smoothing.compensate,
     )

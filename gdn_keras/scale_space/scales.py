@@ -6,6 +6,8 @@ n = 1, 2, … (eq. sigma-geometric-multi and sigma0-multichan).
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -35,13 +37,27 @@ def channel_scales(
 
 
 def scale_levels(
-    channel_sigmas: Sequence[float], *, ratio: float, num_layers: int
+    channel_sigmas: Sequence[float], *, ratio: float | Sequence[float], num_layers: int
 ) -> tuple[tuple[float, ...], ...]:
-    """sigma of every scale channel and layer, as `levels[channel][layer]`."""
-    ratio = check_number("ratio", ratio, low=1.0, expected="a finite number of at least 1")
+    """sigma of every scale channel and layer, as `levels[channel][layer]`.
+
+    `ratio` is that of any layer to the one before, or a sequence with one ratio for each layer but
+    the first.
+    """
     num_layers = check_integer("num_layers", num_layers, low=1)
+    low = {"low": 1.0, "expected": "a finite number of at least 1"}
+    if isinstance(ratio, Sequence):
+        if len(ratio) != num_layers - 1:
+            raise ValueError(
+                f"`ratio` must be a number or have {num_layers - 1} of them, one for each layer "
+                f"but the first. Received: ratio={ratio!r}."
+            )
+        factors = list(accumulate((check_number("ratio", r, **low) for r in ratio), mul, initial=1))
+    else:
+        ratio = check_number("ratio", ratio, **low)
+        factors = [ratio**k for k in range(num_layers)]
     return tuple(
-        tuple(check_sigma(sigma) * ratio**k for k in range(num_layers)) for sigma in channel_sigmas
+        tuple(check_sigma(sigma) * factor for factor in factors) for sigma in channel_sigmas
     )
 
 
