@@ -1,5 +1,6 @@
 """Zoo folders with numbers made up for the tests of the report."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
+from training.budgets import plan_run
 from training.recipes import RECIPES
 from training.reproduction.claims import CLAIMS, SIZE_FACTORS, Claim
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
@@ -40,6 +42,12 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=N
         matched_accuracy=matched,
         versions={},
     )
+
+
+def stage_of(network: str, **changes) -> dict:
+    """The last stage of the cpu budget, as a record has it."""
+    stage = plan_run(RECIPES[network], budget="cpu", finished=set()).stages[-1]
+    return dataclasses.replace(stage, **changes).to_dict()
 
 
 def recipe_of(name: str) -> dict:

@@ -13,6 +13,7 @@ from report_tools import (
     histograms,
     recipe_of,
     selected,
+    stage_of,
     write,
     write_learned,
 )
@@ -298,8 +299,8 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         path.mkdir(parents=True)
         start = "fashion28_sampled_s1p00" if folder_name == f"{name}-seed3" else None
         phase = "exact" if folder_name == f"{other}-seed2" else "single"
-        stages = [{"name": phase, "epochs": 0.2}]
-        record = {"budget": "cpu", "warm_start": start, "stages": stages}
+        stages = [stage_of(name, name=phase, epochs=0.2)]
+        record = {"recipe": name, "budget": "cpu", "seed": 1, "warm_start": start, "stages": stages}
         (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished

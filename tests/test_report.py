@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from report_tools import curve, folder, histograms, selected, write, write_learned
+from report_tools import curve, folder, histograms, selected, stage_of, write, write_learned
 
 from gdn_keras import zoo
 from gdn_keras.explain import sigmas_and_fit
@@ -235,7 +235,7 @@ def test_an_accuracy_on_every_pixel_and_a_stage_after_the_test_are_told():
     name = "fashion28_discrete_s1p00"  # 93.08 in the paper
     ours = folder(name, {"1.000": 0.9303})
     exact = dataclasses.replace(ours.metrics, exact_accuracy={"1.000": 0.9157})
-    ours.recipe["stages"] = [{"name": "single"}, {"name": "more"}]
+    ours.recipe["stages"] = [stage_of(name, name=stage) for stage in ("single", "more")]
     text, _ = compose(Results({name: dataclasses.replace(ours, metrics=exact)}))
     (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` | `cpu`")]
     assert "`cpu`, 1,234 images, some with its test accuracy known |" in row

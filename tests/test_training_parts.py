@@ -13,7 +13,7 @@ from gdn_keras import build_model
 from gdn_keras.datasets import SIZE_FACTORS, Arrays, batches
 from gdn_keras.layers import ScaleBatchNormalization
 from training import evaluate as evaluation
-from training import logs, runs, stages, state, trainer
+from training import logs, stages, state, trainer
 from training.budgets import Stage, plan_run
 from training.logs import read_log
 from training.recipes import get
@@ -74,7 +74,7 @@ def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
 
     def all_steps_are_done():
         saved = state.load(run.folder)
-        return saved is not None and saved[0]["step"] == 20
+        return saved is not None and saved[0].step == 20
 
     with state.lock(run.folder):
         assert not trainer.train(run, stop=all_steps_are_done)
@@ -135,9 +135,9 @@ def test_a_phase_on_every_pixel_is_trained_and_recorded(data, tmp_path):
     exact = dataclasses.replace(plan.stages[-1], limit=64)
     plan = dataclasses.replace(plan, stages=(stage, exact))
     train(trainer.Run(plan, tmp_path, data_dir=data))
-    record = runs.read_record(tmp_path)
-    assert [(s["name"], s["epochs"]) for s in record["stages"]] == [("single", 1), ("exact", 0.5)]
-    assert record["images"] == 96 and record["config"]["sampling_density"] is None
+    record = state.read_record(tmp_path)
+    assert [(s.name, s.epochs) for s in record.stages] == [("single", 1), ("exact", 0.5)]
+    assert record.images_seen == 96 and record.config.sampling_density is None
     assert read_log(tmp_path)[-1]["stage"] == "1"
 
 

@@ -22,7 +22,7 @@ STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
 EXACT_LEARNING_RATE = 0.001
 MORE = "more"  # name of a stage that a finished network of the zoo gets afterwards
-ASKED = (EXACT, MORE)  # stages that only some networks of a family have
+OPTIONAL = (EXACT, MORE)  # stages that only some networks of a family have
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -185,12 +185,6 @@ def more_stage(last: Stage, *, epochs: float, dtype: str) -> Stage:
     """
     rate = last.learning_rate / 2
     return dataclasses.replace(last, name=MORE, epochs=epochs, learning_rate=rate, dtype=dtype)
-
-
-def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
-    """The plan a run was begun with, whatever the settings are by now."""
-    stages = tuple(Stage.from_dict(stage) for stage in info["stages"])
-    return Plan(recipe, info["budget"], info["warm_start"], stages)
 
 
 # group -> the one whose networks it may start from, besides its own

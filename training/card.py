@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from training.budgets import MORE
 from training.comparison import NO_COMPARISON, Comparison
 from training.evaluate import test_sizes
 from training.recipes import Recipe
-from training.runs import images_seen, trained_further
+from training.run_record import RunRecord
 from training.styles import STYLES
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def reference_size(recipe: Recipe) -> str:
 
 def card(
     recipe: Recipe,
+    *,
     config: GaussDerNetConfig,
     metrics: zoo.Metrics,
-    facts: dict[str, Any],
-    *,
+    record: RunRecord,
     comparison: Comparison = NO_COMPARISON,
 ) -> str:
     """The folder's README.md."""
@@ -68,18 +68,18 @@ def card(
         lines += [f"![accuracy per size]({FIGURE})", ""]
     for paragraph in comparison.paragraphs(metrics):
         lines += [paragraph, ""]
-    lines += ["## How it was trained", *_history(recipe, facts)]
-    for stage in facts["stages"]:
+    lines += ["## How it was trained", *_history(recipe, record)]
+    for stage in record.stages:
         lines.append(
-            f"- stage `{stage['name']}`: {_epochs(stage['epochs'])}, batch {stage['batch_size']}, "
-            f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
-            f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
-            f"{_dropout(stage['config'])}"
-            f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
+            f"- stage `{stage.name}`: {_epochs(stage.epochs)}, batch {stage.batch_size}, "
+            f"learning rate {stage.learning_rate} → {stage.final_learning_rate} (cosine, "
+            f"warm-up {stage.warmup:.0%}), weight decay {stage.weight_decay}, "
+            f"{_dropout(stage.config)}"
+            f"{', '.join(stage.augment) or 'no augmentation'}, {stage.dtype}"
         )
-    if facts["statistics_images"]:
+    if record.statistics_images:
         lines.append(
-            f"- then the batch statistics were measured over {facts['statistics_images']:,} "
+            f"- then the batch statistics were measured over {record.statistics_images:,} "
             "training images"
         )
     lines += [
@@ -161,35 +161,35 @@ def _computed(config: GaussDerNetConfig) -> str:
     return " and ".join(words) or "on every pixel"
 
 
-def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
+def _history(recipe: Recipe, record: RunRecord) -> list[str]:
     # a relative of another seed is not what the seed of this network suggests
-    seeds = (None, facts["seed"])
+    seeds = (None, record.seed)
     started = [
-        f"`{a['name']}`"
-        + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
-        + ("" if a.get("images") is None else f" as it was after {a['images']:,} images")
-        for a in facts["ancestors"]
+        f"`{ancestor.name}`"
+        + ("" if ancestor.seed in seeds else f" (seed {ancestor.seed})")
+        + ("" if ancestor.images is None else f" as it was after {ancestor.images:,} images")
+        for ancestor in record.ancestors
     ]
     if recipe.transfer_from:
         return [
             f"Not at all: these are the weights of {started[0]}, in "
             f"{len(recipe.config.channel_sigmas)} scale channels instead of one."
         ]
-    minutes = facts["seconds"] / 60
+    minutes = record.seconds / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     duration = "1 minute" if duration == "1 minutes" else duration
-    full = facts["budget"] == "paper"
-    further = trained_further(facts)
+    full = record.budget == "paper"
+    further = record.trained_further
     lines = [
-        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on "
-        f"{_machine(facts)}{', the full schedule of the paper' * full}"
+        f"Budget `{record.budget}`: {record.describe_images()}, in {duration} on "
+        f"{_machine(record)}{', the full schedule of the paper' * full}"
         f"{' and more' * (full and further)}. "
-        f"Seed {facts['seed']}."
+        f"Seed {record.seed}."
     ]
-    configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
+    configs = [stage.config for stage in record.stages]
     less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
     less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
-    less += ["for fewer images"] * _fewer_images(recipe, facts)
+    less += ["for fewer images"] * _fewer_images(recipe, record)
     if not full and less:
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
@@ -205,31 +205,31 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _machine(facts: dict[str, Any]) -> str:
-    if facts.get("cpu") is None or trained_further(facts):  # perhaps on several
+def _machine(record: RunRecord) -> str:
+    if record.cpu is None or record.trained_further:  # perhaps on several
         return "the machine it was trained on"
-    return facts["cpu"]
+    return record.cpu
 
 
-def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:
-    """Whether all stages, the ancestors' included, have seen fewer images than the paper's epochs.
+def _fewer_images(recipe: Recipe, record: RunRecord) -> bool:
+    """Whether all stages, including the ancestors', saw fewer images than the paper's epochs.
 
-    Images of ancestors that are not known count as none.
+    Unknown numbers of images count as zero.
     """
-    epochs = sum(stage["epochs"] for stage in facts["stages"])
-    ancestors = sum(ancestor.get("images") or 0 for ancestor in facts["ancestors"])
-    return epochs * (1 + ancestors / facts["images_seen"]) < recipe.epochs
+    epochs = sum(stage.epochs for stage in record.stages)
+    ancestors = sum(ancestor.images or 0 for ancestor in record.ancestors)
+    return epochs * (1 + ancestors / record.images_seen) < recipe.epochs
 
 
 def _epochs(count: float) -> str:
     return f"{count:.3g} epoch{'s' * (count != 1)}"
 
 
-def _dropout(config: dict[str, Any]) -> str:
+def _dropout(config: GaussDerNetConfig) -> str:
     """What a network of several scale channels was trained with."""
-    if len(config["channel_sigmas"]) == 1:
+    if len(config.channel_sigmas) == 1:
         return ""
-    share = config["scale_dropout"]
+    share = config.scale_dropout
     return f"scale-channel dropout {share:g}, " if share else "no scale-channel dropout, "
 
 

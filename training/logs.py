@@ -1,6 +1,6 @@
 """What a run leaves for people to look at: a CSV file, TensorBoard events, a figure.
 
-A log is not worth a training: if the disk is full, rows are left out and the run goes on.
+A log is not worth losing a run: if the disk is full, rows are left out and the run continues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIELDS = ("stage", "step", "images", "learning_rate", "loss", "accuracy", "secon
 
 
 class RunLog:
-    """The log of a run, continued after the last row that belongs to the state it goes on from.
+    """The log of a run, continued after the last row that belongs to the state it resumes from.
 
     Args:
         folder: of the run.
@@ -67,7 +67,7 @@ class RunLog:
             yield
         except (OSError, OpError) as error:
             if not self._failed:
-                print(f"\nThe log could not be written: {error}. Going on.", file=sys.stderr)
+                print(f"\nThe log could not be written: {error}. Continuing.", file=sys.stderr)
             self._failed = True
 
 

@@ -15,9 +15,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from training.run_record import RunRecord
 
 STATE, PREVIOUS, LOCK = "state.npz", "state.previous.npz", "lock"
 WEIGHTS, RECORD = "model.weights.h5", "run.json"  # of a finished run; the record comes last
@@ -27,18 +28,12 @@ LOCKED = 4  # exit code of a command that found the run locked
 
 
 class RunIsLocked(RuntimeError):
-    """Another process works on the same run."""
-
-
-def runs_folder() -> Path:
-    """Where runs live: `GDN_KERAS_RUNS`, or a folder in the user's cache."""
-    default = Path.home() / ".cache" / "gdn_keras" / "runs"
-    return Path(os.environ.get("GDN_KERAS_RUNS") or default)
+    """Another process is working on the same run."""
 
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the run; the lock goes away with the process, however it ends."""
+    """Hold the run; the lock is released when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "w") as file:
         try:
@@ -49,14 +44,14 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def exists(folder: Path) -> bool:
-    """Whether a run has been begun there."""
+    """Whether a run has been started there."""
     return any((folder / name).exists() for name in (STATE, PREVIOUS))
 
 
-def save(folder: Path, info: dict[str, Any], arrays: list[np.ndarray]) -> None:
+def save(folder: Path, record: RunRecord, arrays: list[np.ndarray]) -> None:
     """Write the state; the last whole one becomes the previous one."""
     buffer = io.BytesIO()
-    np.savez(buffer, info=np.array(json.dumps(info)), **_numbered(arrays))
+    np.savez(buffer, info=np.array(json.dumps(record.to_dict())), **_numbered(arrays))
     data = buffer.getvalue()
     new = folder / (STATE + ".new")
     _write(new, hashlib.sha256(data).digest() + data)
@@ -66,8 +61,8 @@ def save(folder: Path, info: dict[str, Any], arrays: list[np.ndarray]) -> None:
     _flush_names(folder)
 
 
-def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
-    """The newest whole state, or None if the run has not begun. Call it under the lock.
+def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
+    """The newest whole state, or None if the run has not started. Call it under the lock.
 
     A damaged file is put aside with a warning; if all are damaged that is an error, because
     starting again would lose the work without saying so.
@@ -85,14 +80,25 @@ def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
             os.replace(bad, aside)
             warnings.warn(f"{bad} is damaged; {file.name} is used instead.", stacklevel=2)
         with np.load(io.BytesIO(data[_HASH:]), allow_pickle=False) as state:
-            info = json.loads(str(state["info"]))
-            return info, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
+            record = RunRecord.from_dict(json.loads(str(state["info"])))
+            return record, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
     if damaged:
         raise ValueError(
             f"No state in {folder} can be read: {', '.join(f.name for f in damaged)} damaged. "
             "Restore one of them from a backup, or delete the folder to start again."
         )
     return None
+
+
+def read_record(folder: Path) -> RunRecord | None:
+    """The record of a finished run; None if it is not finished."""
+    file = folder / RECORD
+    return RunRecord.from_dict(json.loads(file.read_text())) if file.exists() else None
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Its presence says that the run is finished, so it is written last."""
+    write_text(folder / RECORD, json.dumps(record.to_dict(), indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -44,7 +44,6 @@ from training.reproduction.verdicts import (
     overall,
     rules,
 )
-from training.runs import images_seen, trained_further
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
@@ -112,7 +111,7 @@ def compose(results: Results) -> tuple[str, list[Drawing]]:
 
 
 def _head(results: Results) -> list[str]:
-    budgets = Counter(folder.recipe["budget"] for folder in results.folders.values())
+    budgets = Counter(results.record(name).budget for name in results.folders)
     counts = ", ".join(
         f"{count} with the budget `{name}`" for name, count in sorted(budgets.items())
     )
@@ -367,10 +366,10 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
 
 
 def _budget(name: str, results: Results) -> str:
-    recipe = results.folders[name].recipe
-    seen = f", {images_seen(recipe)}" if recipe.get("images_seen") else ""
-    further = ", some with its test accuracy known" * trained_further(recipe)
-    return f"`{recipe['budget']}`{seen}{further}"
+    record = results.record(name)
+    seen = f", {record.describe_images()}" if record.images_seen else ""
+    further = ", some with its test accuracy known" * record.trained_further
+    return f"`{record.budget}`{seen}{further}"
 
 
 def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:

@@ -191,7 +191,7 @@ def _related(claim: Claim, results: Results) -> bool:
     """Whether of a pair that is compared one started from the other."""
 
     def started(name: str, other: str) -> bool:
-        return other in results.folders[name].recipe["lineage"]
+        return other in results.record(name).lineage
 
     pairs = zip(claim.models, claim.rivals, strict=bool(claim.rivals))
     return any(started(a, b) or started(b, a) for a, b in pairs)
