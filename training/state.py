@@ -7,7 +7,6 @@ another name, flushed to the disk and then renamed, so that at any moment at lea
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from training.run_record import RunRecord
 
@@ -35,12 +35,15 @@ class RunIsLocked(RuntimeError):
 def lock(folder: Path) -> Iterator[None]:
     """Hold the run; the lock is released when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunIsLocked(f"Another process is working on {folder}.") from None
+    held = FileLock(folder / LOCK)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise RunIsLocked(f"Another process is working on {folder}.") from None
+    try:
         yield
+    finally:
+        held.release()
 
 
 def exists(folder: Path) -> bool:
