@@ -24,7 +24,7 @@ from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays, describe
-from gdn_keras.evaluation import size_keys, test_sets
+from gdn_keras.evaluation import accuracy, size_keys, test_sets
 from gdn_keras.model import GaussDerNet
 from gdn_keras.predict import read_image
 from gdn_keras.records import read_json, to_json
@@ -281,15 +281,12 @@ class Evaluation:
         return dict(done)
 
     def _measure(self, which: str, run: Callable, size: str, test: Arrays) -> float:
-        from gdn_keras.progress import show_progress
-
-        right = 0
-        batches = range(0, len(test), BATCH)
-        for first in show_progress(batches, desc=f"{which}, size {size}", leave=False):
-            images = test.images[first : first + BATCH]
-            predicted = run(images)["logits"].argmax(axis=1)
-            right += int((predicted == test.labels[first : first + BATCH]).sum())
-        return right / len(test)
+        return accuracy(
+            test,
+            predict=lambda images: run(images)["logits"],
+            batch_size=BATCH,
+            label=f"{which}, size {size}",
+        )
 
     def _next(self, sets: Iterator[tuple[str, Arrays]]) -> Arrays:
         dataset = self.info.dataset

@@ -198,11 +198,11 @@ def test_missing_tensorboard_is_told_once(data, tmp_path, monkeypatch, capsys):
 def test_a_log_that_lost_its_header_can_be_read(tmp_path, monkeypatch):
     """The disk was full when the run began, and not any more when it wrote its rows."""
 
-    def full(path, text):
+    def full(path, content):
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(logs, "write_text", full)
+        patch.setattr(logs, "replace_file", full)
         log = logs.RunLog(tmp_path, last=(0, 0))
     for step in (20, 40):
         log.write(dict.fromkeys(logs.FIELDS, 1) | {"step": step})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras import datasets, plots, zoo
+from gdn_keras import datasets, markdown, plots, zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet
@@ -60,7 +60,7 @@ def card(
         f"Measured on all {metrics.num_test_images:,} test images per size, "
         + " ".join([f"{_computed(config)}.", *_size_notes(data, metrics)]),
         "",
-        *_table(data, metrics, reference=reference_size(recipe)),
+        _table(data, metrics, reference=reference_size(recipe)),
         "",
         *_clamped(config, metrics),
     ]
@@ -241,19 +241,12 @@ def _size_notes(data: DataSet, metrics: zoo.Metrics) -> list[str]:
     return [f"{words}."] if words else []
 
 
-def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
+def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> str:
     keys = shown_sizes(metrics.accuracy)
     several = len(metrics.accuracy) > 1
-    rows = [
-        ["size", *map(data.sizes.heading, keys)],
-        ["---"] * (len(keys) + 1),
-        ["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys)],
-    ]
-    if several:
-        for row, cell in zip(
-            rows, ("mean", "---", f"**{100 * metrics.mean_accuracy:.2f}**"), strict=True
-        ):
-            row.append(cell)
+    header = ["size", *map(data.sizes.heading, keys), *["mean"] * several]
+    mean = [f"**{100 * metrics.mean_accuracy:.2f}**"] * several
+    rows = [["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys), *mean]]
     others = {"every pixel": metrics.exact_accuracy, "sigmas × size": metrics.matched_accuracy}
     for words, other in others.items():
         if other:
@@ -264,7 +257,7 @@ def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
         difference = 100 * metrics.accuracy[reference] - paper
         rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}"])
         rows.append(["difference", f"{difference:+.2f}"])
-    return ["| " + " | ".join(row) + " |" for row in rows]
+    return markdown.table(header, rows=rows)
 
 
 def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:

@@ -12,12 +12,12 @@ import numpy as np
 
 from gdn_keras import cpu, datasets
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.files import replace_file
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
 from training.evaluate import BATCH, test_sizes
 from training.recipes import Recipe, get
 from training.stages import build_stage_model, compile_model
-from training.state import write_text
 
 RATES = "rates.json"  # in the folder of the runs
 # Narrow networks keep a processor less busy than wide ones, so each family has its own rate.
@@ -95,7 +95,7 @@ def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
         print(f"Measuring the speed of this machine, kept in {file} …", flush=True)
         known[key] = {name: asdict(_measure(name, dtype)) for name in _CALIBRATED_WITH}
         runs.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps(known, indent=2) + "\n")
+        replace_file(file, content=json.dumps(known, indent=2) + "\n")
     return {name: Rate(**rate) for name, rate in known[key].items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from scipy.special import softmax
 from gdn_keras import datasets
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
-from gdn_keras.evaluation import test_sets
+from gdn_keras.evaluation import predict_batches, test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
+from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
-from training.state import write_text
 
 EVALUATION = "evaluation.json"
 BATCH = 100
@@ -78,7 +78,7 @@ def evaluate(
             if result is None:
                 return None
             done[key] = vars(result)
-            write_text(file, json.dumps(done) + "\n")
+            replace_file(file, content=json.dumps(done) + "\n")
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
@@ -142,7 +142,8 @@ def measure(
     """One pass over the images with a network that gives (batch, scale channel, class)."""
     start = time.time()
     outputs = []
-    for batch in _predict(network, data.images, label):
+    predict = network.predict_on_batch
+    for batch in predict_batches(data.images, predict=predict, batch_size=BATCH, label=label):
         outputs.append(batch)
         if stop():
             return None
@@ -178,13 +179,3 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: in
         if (bin_of == b).any()
     ]
     return round(float(sum(gaps)), 6)
-
-
-def _predict(network: keras.Model, images: np.ndarray, label: str) -> Iterator:
-    from gdn_keras.progress import show_progress
-
-    with show_progress(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
-        for first in range(0, len(images), BATCH):
-            part = images[first : first + BATCH].astype("float32")
-            yield np.asarray(network.predict_on_batch(part))
-            bar.update(len(part))

@@ -13,7 +13,7 @@ import io
 import sys
 from pathlib import Path
 
-from training.state import write_text
+from gdn_keras.files import replace_file
 
 LOG, CURVES, BOARD = "log.csv", "curves.png", "tensorboard"
 FIELDS = ("stage", "step", "images", "learning_rate", "loss", "accuracy", "seconds")
@@ -36,7 +36,7 @@ class RunLog:
             kept = [
                 row for row in read_log(folder) if (int(row["stage"]), int(row["step"])) <= last
             ]
-            write_text(folder / LOG, _as_csv(kept, header=True))
+            replace_file(folder / LOG, content=_as_csv(kept, header=True))
         self._board = None
         if importlib.util.find_spec("tensorboard") is None:  # scalars need it
             _say_what_is_missing()

@@ -1,7 +1,7 @@
 """The state of a run on disk: saved atomically, checked when read, locked against a second process.
 
-A run folder holds `state.npz` and the one before it, `state.previous.npz`; each is written under
-another name, flushed to the disk and then renamed, so that at any moment at least one is whole.
+A run folder holds `state.npz` and the one before it, `state.previous.npz`. Files are replaced in
+one step (`gdn_keras.files`), so that at any moment at least one of them is whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
+from gdn_keras.files import replace_file
 from training.run_record import RunRecord
 
 STATE, PREVIOUS, LOCK = "state.npz", "state.previous.npz", "lock"
@@ -56,12 +57,8 @@ def save(folder: Path, record: RunRecord, arrays: list[np.ndarray]) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, info=np.array(json.dumps(record.to_dict())), **_numbered(arrays))
     data = buffer.getvalue()
-    new = folder / (STATE + ".new")
-    _write(new, hashlib.sha256(data).digest() + data)
-    if (folder / STATE).exists():
-        os.replace(folder / STATE, folder / PREVIOUS)
-    os.replace(new, folder / STATE)
-    _flush_names(folder)
+    content = hashlib.sha256(data).digest() + data
+    replace_file(folder / STATE, content=content, previous=folder / PREVIOUS)
 
 
 def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
@@ -101,40 +98,8 @@ def read_record(folder: Path) -> RunRecord | None:
 
 def write_record(folder: Path, record: RunRecord) -> None:
     """Its presence says that the run is finished, so it is written last."""
-    write_text(folder / RECORD, json.dumps(record.to_dict(), indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a small text file in one step."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file in one step; an OSError means that nothing has changed."""
-    new = path.with_name(path.name + ".new")
-    _write(new, data)
-    os.replace(new, path)
-    _flush_names(path.parent)
-
-
-def _write(new: Path, data: bytes) -> None:
-    try:
-        with open(new, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
-
-
-def _flush_names(folder: Path) -> None:
-    """Renames reach the disk too, so that a power cut does not undo them."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    text = json.dumps(record.to_dict(), indent=2) + "\n"
+    replace_file(folder / RECORD, content=text)
 
 
 def _numbered(arrays: list[np.ndarray]) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ import numpy as np
 from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
+from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from training import state as state_file
 from training.budgets import Plan, Stage
@@ -162,7 +163,7 @@ def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[
     )
 
     def write() -> None:
-        state_file.write_bytes(run.folder / WEIGHTS, weights)
+        replace_file(run.folder / WEIGHTS, content=weights)
         if record.images_seen:
             plot_curves(run.folder)
         state_file.write_record(run.folder, record)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdn_keras import zoo
+from gdn_keras.files import replace_file
 from training import CHECKOUT, state
 from training.recipes import ALL
 from training.run_record import Ancestor, RunRecord
@@ -110,7 +111,7 @@ class Workspace:
         published = zoo.read_folder(self.zoo / name)
         folder = self.run_folder(name, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
-        state.write_bytes(folder / WEIGHTS, published.weights_file.read_bytes())
+        replace_file(folder / WEIGHTS, content=published.weights_file.read_bytes())
         ancestors = self.lineage(name, seed=seed)[1:]
         state.write_record(folder, record.replace(ancestors=ancestors, config=published.config))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from gdn_keras import datasets, plots
+from gdn_keras import datasets, markdown, plots
 from training.recipes import RECIPES, Recipe, derived, trained
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
 from training.reproduction.checks import first_layer_spread
@@ -152,14 +152,9 @@ def _head(results: Results) -> list[str]:
 
 
 def _summary(sections: list[Section], results: Results) -> list[str]:
-    lines = [
-        "## Summary",
-        "",
-        "| section | experiment | networks trained | "
-        + " | ".join(f"{_MARKS[v]} {v}" for v in VERDICTS)
-        + " | verdict |",
-        "|---|---|---|" + "--:|" * len(VERDICTS) + "---|",
-    ]
+    marks = [f"{_MARKS[v]} {v}" for v in VERDICTS]
+    header = ["section", "experiment", "networks trained", *marks, "verdict"]
+    rows = []
     for section in sections:
         count = Counter(section.verdicts)
         here = sum(name in results.folders for name in section.networks)
@@ -171,16 +166,21 @@ def _summary(sections: list[Section], results: Results) -> list[str]:
             *(str(count[v] or _NONE) for v in VERDICTS),
             _marked(overall(section.verdicts)),
         ]
-        lines.append(_row(cells))
-    return [*lines, ""]
+        rows.append(cells)
+    return [
+        "## Summary",
+        "",
+        markdown.table(header, rows=rows, align=f"lll{'r' * len(VERDICTS)}l"),
+        "",
+    ]
 
 
 def _section(number: str, results: Results) -> Section:
     claims = [claim for claim in CLAIMS if claim.section == number]
     named = {name for claim in claims for name in (*claim.models, *claim.rivals)}
     networks = [n for n, r in RECIPES.items() if n in named or r.paper_section == number]
-    table, table_verdicts = _networks_table(number, networks, results)
-    claim_lines, claim_verdicts = _claims_table(claims, results)
+    networks_table, table_verdicts = _networks_table(number, networks, results)
+    claims_table, claim_verdicts = _claims_table(claims, results)
     found = [*claim_verdicts, *table_verdicts]
     lines = [
         f'<a id="{_anchor(number)}"></a>',
@@ -189,9 +189,9 @@ def _section(number: str, results: Results) -> Section:
         "",
         f"**{_marked(overall(found))}**",
         "",
-        *claim_lines,
+        claims_table,
         "",
-        *table,
+        *([networks_table] if networks_table else []),
         "",
     ]
     if number in _BESIDE:
@@ -199,22 +199,22 @@ def _section(number: str, results: Results) -> Section:
         others = [
             n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section
         ]
-        lines += [words, "", *_curve_table(others, results), ""]
+        lines += [words, "", _curve_table(others, results), ""]
     if number == "A.3":
         lines += statistics_tables(results)
     return Section(number, lines, found, networks)
 
 
-def _claims_table(claims: list[Claim], results: Results) -> tuple[list[str], list[str]]:
-    lines = ["| the paper says | paper | ours | difference | verdict |", "|---|---|---|--:|---|"]
-    found = []
+def _claims_table(claims: list[Claim], results: Results) -> tuple[str, list[str]]:
+    rows, found = [], []
     for claim in claims:
         verdict, ours, difference, extent = judge(claim, results)
         shown = _NONE if difference is None else f"{difference:+.2f}" if difference else "0"
         marked = ", ".join(filter(None, [_marked(verdict), extent]))
-        lines.append(_row([claim.text, _said(claim), ours or _UNTRAINED, shown, marked]))
+        rows.append([claim.text, _said(claim), ours or _UNTRAINED, shown, marked])
         found.append(verdict)
-    return lines, found
+    header = ["the paper says", "paper", "ours", "difference", "verdict"]
+    return markdown.table(header, rows=rows, align="lllrl"), found
 
 
 def _said(claim: Claim) -> str:
@@ -229,26 +229,24 @@ def _said(claim: Claim) -> str:
     return f"more than {low:g} ppt" if math.isinf(high) else f"{low:g} … {high:g} ppt"
 
 
-def _networks_table(number: str, names: list[str], results: Results) -> tuple[list[str], list[str]]:
+def _networks_table(number: str, names: list[str], results: Results) -> tuple[str, list[str]]:
     if number in ("7.4", "7.5"):
         own = [name for name in names if RECIPES[name].paper_section == number]
         return _printed_table(own, results)
     if number == "A.2":
         return _sigma_table(results)
     if number == "A.3":
-        return [], []
+        return "", []
     if number == "A.1":  # also the single networks with matched sigmas
         matched = [f"{name}{MATCHED}" for name in names if "_single_" in name]
         names = sorted([*names, *matched], key=lambda name: names.index(name.split(",")[0]))
     return _curve_table(names, results), []
 
 
-def _curve_table(names: list[str], results: Results) -> list[str]:
+def _curve_table(names: list[str], results: Results) -> str:
     sizes = datasets.get(RECIPES[names[0].removesuffix(MATCHED)].dataset).sizes.columns
-    lines = [
-        f"| network | trained | {' | '.join(f'at {size}' for size in sizes)} | mean of all sizes |",
-        "|---|---|" + "--:|" * (len(sizes) + 1),
-    ]
+    header = ["network", "trained", *(f"at {size}" for size in sizes), "mean of all sizes"]
+    rows = []
     for name in names:
         own = name.removesuffix(MATCHED)
         curve = results.curve(name)
@@ -256,7 +254,7 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
         if own in results.folders:
             means = [_mean(curve, group) for group in sizes.values()]
             cells = [_budget(own, results), *means, _mean(curve, curve or ())]
-        lines.append(_row([f"`{own}`{name.removeprefix(own)}", *cells]))
+        rows.append([f"`{own}`{name.removeprefix(own)}", *cells])
     here = [RECIPES[name] for name in names if name in results.folders]
     for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
         if dataset in DATASETS:
@@ -264,8 +262,8 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
                 known = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
                 means = [_mean(known.curve, group) for group in (*sizes.values(), known.curve)]
                 label = f"{model} on `{dataset}`, {train_sizes}"
-                lines.append(_row([label, f"published, {known.runs} runs", *means]))
-    return lines
+                rows.append([label, f"published, {known.runs} runs", *means])
+    return markdown.table(header, rows=rows, align="llr")
 
 
 # section -> groups of networks that the paper does not have, and what is said of them
@@ -288,12 +286,8 @@ _BESIDE = {
 }
 
 
-def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[str]]:
-    lines = [
-        "| network | trained | paper | ours | difference | verdict |",
-        "|---|---|--:|--:|--:|---|",
-    ]
-    found = []
+def _printed_table(names: list[str], results: Results) -> tuple[str, list[str]]:
+    rows, found = [], []
     for name in names:
         paper = ACCURACY[name]
         printed = paper.text()
@@ -307,17 +301,14 @@ def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[
             verdict, cells = _UNMEASURED, [_budget(name, results), printed, _UNMEASURED, _NONE]
         else:
             verdict, cells = _UNTRAINED, [_UNTRAINED, printed, _NONE, _NONE]
-        lines.append(_row([f"`{name}`", *cells, _marked(verdict)]))
+        rows.append([f"`{name}`", *cells, _marked(verdict)])
         found.append(verdict)
-    return lines, found
+    header = ["network", "trained", "paper", "ours", "difference", "verdict"]
+    return markdown.table(header, rows=rows, align="llrrrl"), found
 
 
-def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
-    lines = [
-        "| network | σ₁ paper | ours | difference | spreads paper | ours | verdict |",
-        "|---|--:|--:|--:|--:|--:|---|",
-    ]
-    found = []
+def _sigma_table(results: Results) -> tuple[str, list[str]]:
+    rows, found = [], []
     for name, paper in LEARNED_SIGMA_1.items():
         printed = paper.text(decimals=3)
         spread = f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"
@@ -329,9 +320,10 @@ def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
             cells = [printed, *measured, spread, f"{first:.3f}, {second:.3f}"]
         else:
             verdict, cells = _UNTRAINED, [printed, _UNTRAINED, _NONE, spread, _NONE]
-        lines.append(_row([f"`{name}`", *cells, _marked(verdict)]))
+        rows.append([f"`{name}`", *cells, _marked(verdict)])
         found.append(verdict)
-    return lines, found
+    header = ["network", "σ₁ paper", "ours", "difference", "spreads paper", "ours", "verdict"]
+    return markdown.table(header, rows=rows, align="lrrrrrl"), found
 
 
 def statistics_tables(results: Results) -> list[str]:
@@ -385,7 +377,3 @@ def _marked(verdict: str) -> str:
 
 def _anchor(number: str) -> str:
     return f"section-{number.lower().replace('.', '-')}"
-
-
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

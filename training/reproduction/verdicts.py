@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from gdn_keras.markdown import table
 from training.reproduction.checks import CHECKS, RULES
 from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
 from training.reproduction.paper import PaperValue
@@ -39,8 +40,6 @@ class Judgement(NamedTuple):
 def rules() -> list[str]:
     """The rules in Markdown, from the constants that are used."""
     rows = [
-        ("what is compared", "reproduced", "partly reproduced"),
-        ("---", "---", "---"),
         (
             "an accuracy the paper prints",
             f"at most {DEVIATIONS} standard deviations or {SHORT:g} ppt below",
@@ -58,7 +57,7 @@ def rules() -> list[str]:
         ),
     ]
     return [
-        *("| " + " | ".join(row) + " |" for row in rows),
+        table(("what is compared", "reproduced", "partly reproduced"), rows=rows),
         "",
         "A claim of which some networks are not trained is judged on the others; if all of it "
         "holds for them, it *holds so far*. One about the average of all waits for all of them. "
