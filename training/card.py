@@ -15,7 +15,7 @@ from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
 from gdn_keras.records import LICENCE
 from training.budgets import MORE
 from training.comparison import NO_COMPARISON, Comparison
-from training.evaluate import test_sizes
+from training.measurement import test_sizes
 from training.recipes import Recipe
 from training.run_record import RunRecord
 from training.styles import STYLES

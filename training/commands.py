@@ -237,13 +237,13 @@ def _evaluate(
     limit: int | None = None,
 ):
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
-    from training.evaluate import evaluate as measure_all
+    from training.measurement import measure_sizes
 
     with state.lock(folder):
-        return measure_all(
+        return measure_sizes(
             workspace.load_finished(recipe.name, seed=seed),
-            recipe,
-            folder,
+            recipe=recipe,
+            folder=folder,
             mode=mode,
             split="validation" if trial.holdout else "test",
             limit=limit,
@@ -260,10 +260,10 @@ def publish(name: str, *, workspace: Workspace, seed: int, compare: Compare) -> 
 
 def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=NO_TRIAL)
-    from training.evaluate import read_results
+    from training.measurement import read_results
     from training.publish import publish as write
 
-    modes = {mode: read_results(recipe, folder, mode=mode) for mode in ("exact", "matched")}
+    modes = {mode: read_results(recipe, folder=folder, mode=mode) for mode in ("exact", "matched")}
     if workspace.is_published(recipe.name):
         before = zoo.read_folder(workspace.zoo / recipe.name).metrics
         for mode, results in modes.items():
@@ -276,7 +276,7 @@ def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compar
     written = write(
         recipe,
         model=workspace.load_finished(recipe.name, seed=seed),
-        results=read_results(recipe, folder),
+        results=read_results(recipe, folder=folder),
         folder=folder,
         zoo_folder=workspace.zoo,
         ancestors=workspace.lineage(recipe.name, seed=seed)[1:],

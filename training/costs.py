@@ -15,7 +15,7 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.files import replace_file
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
-from training.evaluate import BATCH, test_sizes
+from training.measurement import BATCH, test_sizes
 from training.recipes import Recipe, get
 from training.stages import build_stage_model, compile_model
 

@@ -13,7 +13,7 @@ from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.model import GaussDerNet, clamped_sigmas
 from training.card import FIGURE, card, draw_accuracy, reference_size
 from training.comparison import NO_COMPARISON, Comparison
-from training.evaluate import SizeResult
+from training.measurement import SizeResult
 from training.recipes import Recipe
 from training.run_record import Ancestor
 from training.state import WEIGHTS, read_record

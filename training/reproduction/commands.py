@@ -34,8 +34,8 @@ def statistics(file: str | None, *, workspace: Workspace) -> int:
         print(pooled_table(runs))
         return 0
     from training.reproduction.report import statistics_tables
-    from training.reproduction.results import Results
+    from training.reproduction.zoo_results import ZooResults
 
-    results = Results.read(workspace.zoo, runs_dir=workspace.runs)
+    results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)
     print("\n".join(statistics_tables(results)))
     return 0

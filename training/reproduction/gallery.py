@@ -19,7 +19,7 @@ from gdn_keras import plots, zoo
 from gdn_keras.datasets import Arrays, load_samples
 from training.recipes import RECIPES
 from training.reproduction import figures
-from training.reproduction.results import Results
+from training.reproduction.zoo_results import ZooResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,15 +34,15 @@ class Exhibit(NamedTuple):
     title: str
     text: str  # {name}: the network that is shown
     networks: tuple[str, ...]  # the best first; the first that is there is shown
-    draw: Callable[[Results, str], Figure]
+    draw: Callable[[ZooResults, str], Figure]
     stem: str = ""  # of the files, if the report has the same figure; {name} as above
-    ready: Callable[[Results, str], bool] = lambda results, name: True  # can `draw` do it?
+    ready: Callable[[ZooResults, str], bool] = lambda results, name: True  # can `draw` do it?
 
     def file(self, key: str, name: str) -> str:
         own = f"{PREFIX}{key}_{name}" if "{name}" in self.text else f"{PREFIX}{key}"
         return f"{FIGURES}/{self.stem.format(name=name) or own}"
 
-    def best(self, results: Results) -> str | None:
+    def best(self, results: ZooResults) -> str | None:
         """The network to show; None if nothing can be drawn."""
         here = (name for name in self.networks if name in results.folders)
         return next((name for name in here if self.ready(results, name)), None)
@@ -56,7 +56,7 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
     for name in names:
         if name not in EXHIBITS:
             raise ValueError(f"`names` must be of {list(EXHIBITS)}. Received: {name!r}.")
-    results, docs = Results.read(Path(zoo_dir)), Path(docs_dir)
+    results, docs = ZooResults.read(Path(zoo_dir)), Path(docs_dir)
     (docs / FIGURES).mkdir(parents=True, exist_ok=True)
     shown = {}
     for key, exhibit in EXHIBITS.items():
@@ -73,7 +73,7 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
     return path
 
 
-def page(results: Results, docs: Path, *, shown: Mapping[str, str] | None = None) -> str:
+def page(results: ZooResults, docs: Path, *, shown: Mapping[str, str] | None = None) -> str:
     """The text of the page, from the figures that are in `docs`.
 
     `shown` are the networks of exhibits; the others show the best network that they have a picture
@@ -111,7 +111,7 @@ def page(results: Results, docs: Path, *, shown: Mapping[str, str] | None = None
 # === Exhibits that need weights and images ===
 
 
-def maps_over_sizes(results: Results, name: str, *, classes: Sequence[str]) -> Figure:
+def maps_over_sizes(results: ZooResults, name: str, *, classes: Sequence[str]) -> Figure:
     """Images of three sizes and the winning scale channel's map of their class, as in Figure 19."""
     from gdn_keras import explain
 
@@ -136,7 +136,7 @@ def maps_over_sizes(results: Results, name: str, *, classes: Sequence[str]) -> F
 
 
 def maps_over_channels(
-    results: Results, name: str, *, sigmas: Sequence[float] = (0.5, 1.0, 2.0)
+    results: ZooResults, name: str, *, sigmas: Sequence[float] = (0.5, 1.0, 2.0)
 ) -> Figure:
     """Images and the maps of their class in several scale channels, as in Figure 20."""
     from gdn_keras import explain
@@ -164,7 +164,7 @@ def maps_over_channels(
     return figure
 
 
-def filters(results: Results, name: str, *, columns: int = 5) -> Figure:
+def filters(results: ZooResults, name: str, *, columns: int = 5) -> Figure:
     """The strongest filters of every layer with the nearest derivative, as in Figures 21 and 22."""
     from gdn_keras import explain
 
@@ -186,7 +186,7 @@ def filters(results: Results, name: str, *, columns: int = 5) -> Figure:
     return figure
 
 
-def objects(results: Results, name: str) -> Figure:
+def objects(results: ZooResults, name: str) -> Figure:
     """Two garments of different sizes in one image."""
     from gdn_keras import explain
 

@@ -16,7 +16,6 @@ from training.recipes import RECIPES, Recipe, derived, trained
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
 from training.reproduction.checks import first_layer_spread
 from training.reproduction.claims import ALIKE, CLAIMS, Claim
-from training.reproduction.figures import Drawing, section_drawings
 from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -28,7 +27,7 @@ from training.reproduction.paper import (
     PairwiseStatistics,
     PooledStatistics,
 )
-from training.reproduction.results import MATCHED, SEVERAL, Results, networks_of
+from training.reproduction.report_figures import Drawing, section_drawings
 from training.reproduction.statistics import (
     format_pairwise,
     format_pooled,
@@ -44,6 +43,7 @@ from training.reproduction.verdicts import (
     overall,
     rules,
 )
+from training.reproduction.zoo_results import MATCHED, SEVERAL, ZooResults, networks_of
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
@@ -76,7 +76,7 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
 
     Appendix A.3 also counts the other runs of these networks, in `runs_dir`.
     """
-    text, drawings = compose(Results.read(Path(zoo_dir), runs_dir=runs_dir))
+    text, drawings = compose(ZooResults.read(Path(zoo_dir), runs_dir=runs_dir))
     figures = Path(docs_dir) / FIGURES
     figures.mkdir(parents=True, exist_ok=True)
     drawn = set()
@@ -89,7 +89,7 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
     return path
 
 
-def compose(results: Results) -> tuple[str, list[Drawing]]:
+def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
     """The report and the figures that it shows."""
     sections, drawings = [], []
     for number in SECTIONS:
@@ -110,7 +110,7 @@ def compose(results: Results) -> tuple[str, list[Drawing]]:
 # === The document ===
 
 
-def _head(results: Results) -> list[str]:
+def _head(results: ZooResults) -> list[str]:
     budgets = Counter(results.record(name).budget for name in results.folders)
     counts = ", ".join(
         f"{count} with the budget `{name}`" for name, count in sorted(budgets.items())
@@ -151,7 +151,7 @@ def _head(results: Results) -> list[str]:
     ]
 
 
-def _summary(sections: list[Section], results: Results) -> list[str]:
+def _summary(sections: list[Section], results: ZooResults) -> list[str]:
     marks = [f"{_MARKS[v]} {v}" for v in VERDICTS]
     header = ["section", "experiment", "networks trained", *marks, "verdict"]
     rows = []
@@ -175,7 +175,7 @@ def _summary(sections: list[Section], results: Results) -> list[str]:
     ]
 
 
-def _section(number: str, results: Results) -> Section:
+def _section(number: str, results: ZooResults) -> Section:
     claims = [claim for claim in CLAIMS if claim.section == number]
     named = {name for claim in claims for name in (*claim.models, *claim.rivals)}
     networks = [n for n, r in RECIPES.items() if n in named or r.paper_section == number]
@@ -205,7 +205,7 @@ def _section(number: str, results: Results) -> Section:
     return Section(number, lines, found, networks)
 
 
-def _claims_table(claims: list[Claim], results: Results) -> tuple[str, list[str]]:
+def _claims_table(claims: list[Claim], results: ZooResults) -> tuple[str, list[str]]:
     rows, found = [], []
     for claim in claims:
         verdict, ours, difference, extent = judge(claim, results)
@@ -229,7 +229,7 @@ def _said(claim: Claim) -> str:
     return f"more than {low:g} ppt" if math.isinf(high) else f"{low:g} … {high:g} ppt"
 
 
-def _networks_table(number: str, names: list[str], results: Results) -> tuple[str, list[str]]:
+def _networks_table(number: str, names: list[str], results: ZooResults) -> tuple[str, list[str]]:
     if number in ("7.4", "7.5"):
         own = [name for name in names if RECIPES[name].paper_section == number]
         return _printed_table(own, results)
@@ -243,7 +243,7 @@ def _networks_table(number: str, names: list[str], results: Results) -> tuple[st
     return _curve_table(names, results), []
 
 
-def _curve_table(names: list[str], results: Results) -> str:
+def _curve_table(names: list[str], results: ZooResults) -> str:
     sizes = datasets.get(RECIPES[names[0].removesuffix(MATCHED)].dataset).sizes.columns
     header = ["network", "trained", *(f"at {size}" for size in sizes), "mean of all sizes"]
     rows = []
@@ -286,7 +286,7 @@ _BESIDE = {
 }
 
 
-def _printed_table(names: list[str], results: Results) -> tuple[str, list[str]]:
+def _printed_table(names: list[str], results: ZooResults) -> tuple[str, list[str]]:
     rows, found = [], []
     for name in names:
         paper = ACCURACY[name]
@@ -307,7 +307,7 @@ def _printed_table(names: list[str], results: Results) -> tuple[str, list[str]]:
     return markdown.table(header, rows=rows, align="llrrrl"), found
 
 
-def _sigma_table(results: Results) -> tuple[str, list[str]]:
+def _sigma_table(results: ZooResults) -> tuple[str, list[str]]:
     rows, found = [], []
     for name, paper in LEARNED_SIGMA_1.items():
         printed = paper.text(decimals=3)
@@ -326,7 +326,7 @@ def _sigma_table(results: Results) -> tuple[str, list[str]]:
     return markdown.table(header, rows=rows, align="lrrrrrl"), found
 
 
-def statistics_tables(results: Results) -> list[str]:
+def statistics_tables(results: ZooResults) -> list[str]:
     """Tables 15 to 18: the paper's and ours."""
     lines = []
     for table in (PAIRWISE_FIXED, POOLED_FIXED, PAIRWISE_LEARNED, POOLED_LEARNED):
@@ -334,7 +334,9 @@ def statistics_tables(results: Results) -> list[str]:
     return lines
 
 
-def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Results) -> list[str]:
+def _statistics_table(
+    table: PairwiseStatistics | PooledStatistics, results: ZooResults
+) -> list[str]:
     """The paper's table, and ours if there are enough runs."""
     runs = results.run_table(table)
     if isinstance(table, PairwiseStatistics):
@@ -357,7 +359,7 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
     ]
 
 
-def _budget(name: str, results: Results) -> str:
+def _budget(name: str, results: ZooResults) -> str:
     record = results.record(name)
     seen = f", {record.describe_images()}" if record.images_seen else ""
     further = ", some with its test accuracy known" * record.trained_further

@@ -11,7 +11,7 @@ from gdn_keras.markdown import table
 from training.reproduction.checks import CHECKS, RULES
 from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
 from training.reproduction.paper import PaperValue
-from training.reproduction.results import Results
+from training.reproduction.zoo_results import ZooResults
 
 VERDICTS = (
     "reproduced",
@@ -117,7 +117,7 @@ def bounds(claim: Claim) -> tuple[float, float]:
     )
 
 
-def judge(claim: Claim, results: Results) -> Judgement:
+def judge(claim: Claim, results: ZooResults) -> Judgement:
     """Verdict on a claim from what the zoo holds."""
     if claim.not_at_hand:
         return Judgement("cannot be compared", claim.not_at_hand)
@@ -153,7 +153,7 @@ def judge(claim: Claim, results: Results) -> Judgement:
     return Judgement(verdict, "; ".join(text), extent=extent)
 
 
-def _judge_values(claim: Claim, results: Results, *, complete: bool) -> Judgement:
+def _judge_values(claim: Claim, results: ZooResults, *, complete: bool) -> Judgement:
     values = claim_values(claim, results.accuracies)
     low, high = bounds(claim)
     outside = [min(v - low, 0.0) + max(v - high, 0.0) for v in values]
@@ -186,7 +186,7 @@ def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
     )
 
 
-def _related(claim: Claim, results: Results) -> bool:
+def _related(claim: Claim, results: ZooResults) -> bool:
     """Whether of a pair that is compared one started from the other."""
 
     def started(name: str, other: str) -> bool:

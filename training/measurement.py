@@ -46,11 +46,11 @@ def test_sizes(recipe: Recipe) -> dict[str, float]:
     return dict(zip(sizes.keys, sizes.values, strict=True))
 
 
-def evaluate(
+def measure_sizes(
     model: GaussDerNet,
+    *,
     recipe: Recipe,
     folder: Path,
-    *,
     mode: str = "trained",
     split: str = "test",
     limit: int | None = None,
@@ -100,7 +100,7 @@ def _check_mode(mode: str, model: GaussDerNet, recipe: Recipe) -> None:
 
 
 def read_results(
-    recipe: Recipe, folder: Path, *, mode: str = "trained"
+    recipe: Recipe, *, folder: Path, mode: str = "trained"
 ) -> dict[str, SizeResult] | None:
     """The test results of a run. Missing ones are an error as trained, else None."""
     done = _read(_file(folder, mode, "test"))

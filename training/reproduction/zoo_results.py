@@ -38,7 +38,7 @@ def networks_of(table: PairwiseStatistics | PooledStatistics) -> dict[str, list[
 
 
 @dataclass(frozen=True)
-class Results:
+class ZooResults:
     """The zoo folders of recipes, by name, and further runs of the same recipes."""
 
     folders: dict[str, zoo.Folder]
@@ -48,7 +48,7 @@ class Results:
     runs: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> Results:
+    def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> ZooResults:
         """The zoo, and the finished and evaluated runs in `runs_dir` if there is one."""
         paths = [path for path in zoo.folders(zoo_dir) if path.name in RECIPES]
         results = cls({path.name: zoo.read_folder(path) for path in paths})
@@ -160,10 +160,10 @@ def _budget(record: RunRecord) -> str:
 
 def _evaluated(name: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
-    from training.evaluate import read_results
+    from training.measurement import read_results
 
     try:
-        results = read_results(RECIPES[name], folder)
+        results = read_results(RECIPES[name], folder=folder)
     except ValueError:
         return None
     at_one = results.get("1.000")
