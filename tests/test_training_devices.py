@@ -245,7 +245,7 @@ def test_a_stopped_sweep_saves_and_leaves_nothing_behind(data, tmp_path, how):
         driver.kill()
     assert driver.returncode == STOPPED, errors
     assert outcomes(output) == {"tiny_avg": "stopped", "tiny_max": "stopped"}
-    assert "Stopped; the same command goes on." in output
+    assert "Stopped; run the same command to resume." in output
     assert training_processes(tmp_path) == {}
     saved, _ = state.load(begun)
     # all steps, not only those that had been saved before: that was none

@@ -140,7 +140,7 @@ def test_a_signal_saves_and_stops(data, folder, uninterrupted, tmp_path):
     for _ in range(2):  # as `timeout` does it
         os.kill(process.pid, signal.SIGTERM)
     text = end(process, 3, output=output)
-    assert f"{NAME}: stopped; the same command goes on" in text
+    assert f"{NAME}: stopped; run the same command to resume" in text
     assert position(folder) >= (0, 20)
     assert not (folder / state.RECORD).exists()
     finish(argv, output=output)
