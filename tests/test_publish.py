@@ -44,7 +44,7 @@ def test_images_of_no_bundled_shape_are_refused():
 
 @pytest.mark.heavy
 def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatch):
-    """Their file is not at hand, so one of its shape is written; the network is a small one."""
+    """Their file is not available, so one of its shape is written; the network is a small one."""
     photographs = load_samples("stir_gtsrb")
     signs = types.SimpleNamespace(
         images=photographs.images,
@@ -101,7 +101,7 @@ def test_dropout_and_epochs_are_told():
     assert "dropout" not in card_of("fashion_single_2jet", nine)
 
 
-def test_what_the_text_of_the_paper_names_stands_beside_ours():
+def test_what_the_text_of_the_paper_names_is_compared_with_ours():
     text = card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.65))
     assert "networks reach 85 to 86 %. Here: 80.00 %.\n" in text
     assert "lose about 8 to 10 ppt from size factor 1 to 1/2. Here: 10.00 ppt.\n" in text
@@ -194,8 +194,8 @@ def test_cards_of_stir_say_what_is_measured_on_what():
 
 def test_cards_of_mirrored_networks_say_what_the_border_is():
     text = card_of("cifar_avg_2jet_mirror", curve(0.7, 0.8, 0.75))
-    assert "it goes on as its mirror image (padding `mirror`)" in text
-    assert "as `cifar_avg_2jet` does. This was thought of when test accuracies" in text
+    assert "The image is extended by mirroring (padding `mirror`)" in text
+    assert "as `cifar_avg_2jet` does. The idea came when test accuracies" in text
     assert "\nThe images of this data set were made in the same way" in text
     assert "shows this network's accuracy" not in text  # the paper does not have it
     assert "mirror" not in card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.75))

@@ -157,7 +157,7 @@ def test_stir_figure_has_a_panel_per_training_size():
     assert len(drawings["stir_gtsrb"].figure.axes[0].lines) == 2
 
 
-def test_published_networks_stand_beside_ours_on_the_same_sizes(tmp_path):
+def test_published_networks_are_compared_with_ours_on_the_same_sizes(tmp_path):
     flat = {str(size): 0.97 for size in range(17, 65)}
     write(tmp_path / "zoo", "stir_emoji_mid_drop", flat)
     text = write_report(tmp_path / "zoo", tmp_path / "docs").read_text()

@@ -33,8 +33,8 @@ SINGLE = "fashion_single_2jet"
 
 def test_every_claim_is_measured_or_has_a_check_or_a_reason():
     for claim in CLAIMS:
-        ways = [way is not None for way in (claim.measure, claim.check, claim.not_at_hand)]
-        assert sum(ways) == 1, claim.text
+        kinds = [kind is not None for kind in (claim.measure, claim.check, claim.not_available)]
+        assert sum(kinds) == 1, claim.text
         assert set(claim.parts) <= set(CHECKS[claim.check].parts if claim.check else ())
         assert claim.loose == bool(re.search("generally|mostly|often", claim.text)), claim.text
     assert {claim.check for claim in CLAIMS} - {None} == set(CHECKS)
@@ -44,7 +44,7 @@ def test_every_claim_is_measured_or_has_a_check_or_a_reason():
 
 
 def test_what_judges_a_claim_does_not_depend_on_its_words():
-    """The same claims in other words, about curves, checks and numbers that are not at hand."""
+    """The same claims in other words, about curves, checks and numbers that are not available."""
     results = fashion()
     for claim in CLAIMS:
         same = dataclasses.replace(claim, text="Quod erat demonstrandum.")
@@ -262,8 +262,8 @@ def test_other_numbers_do_not():
     assert verdict == "not reproduced"
 
 
-def test_what_is_not_at_hand_cannot_be_compared_whatever_is_trained():
-    (claim,) = [c for c in CLAIMS if c.not_at_hand and c.models[0].startswith("stir_sign")]
+def test_what_is_not_available_cannot_be_compared_whatever_is_trained():
+    (claim,) = [c for c in CLAIMS if c.not_available and c.models[0].startswith("stir_sign")]
     assert "GD-CNN" in claim.text
     flat = {str(size): 0.97 for size in range(17, 65)}
     for results in (ZooResults({}), ZooResults({n: folder(n, flat) for n in claim.models})):

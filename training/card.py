@@ -108,20 +108,19 @@ def card(
 
 
 def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
-    """What is new about networks with mirror padding, and why it suits the data."""
+    """What mirror padding is, and why it suits the data."""
     if config.padding != "mirror":
         return []
     lines = [
-        "Where the image ends, it goes on as its mirror image (padding `mirror`), where the "
-        f"paper's networks pad every layer, as `{recipe.name.removesuffix('_mirror')}` does. This "
-        "was thought of when test accuracies of `cifar_avg_2jet` were known, and tried on training "
-        "images."
+        "The image is extended by mirroring (padding `mirror`), whereas the paper's networks pad "
+        f"every layer, as `{recipe.name.removesuffix('_mirror')}` does. The idea came when test "
+        "accuracies of `cifar_avg_2jet` were known, and was tried on training images."
     ]
     data = datasets.get(recipe.dataset)
     if data.surroundings == "mirrored" and data.sizes.unit == "factor":
         lines.append(
-            "The images of this data set were made in the same way: what is left free around those "
-            f"below size factor {data.image_size[0] / data.sizes.side:g} is their mirror image."
+            "The images of this data set were made in the same way: those below size factor "
+            f"{data.image_size[0] / data.sizes.side:g} are extended by mirroring."
         )
     return lines
 
@@ -234,7 +233,7 @@ def _dropout(config: GaussDerNetConfig) -> str:
 
 
 def _size_notes(data: DataSet, metrics: zoo.Metrics) -> list[str]:
-    """What the table does not say about its sizes."""
+    """What the table does not show about its sizes."""
     shown, count = len(shown_sizes(metrics.accuracy)), len(metrics.accuracy)
     some = f"{shown} of {count} are shown, metrics.json and the mean have all"
     words = "; ".join(filter(None, [data.sizes.note, some if shown < count else ""]))
@@ -261,7 +260,7 @@ def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> str:
 
 
 def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
-    """The card's figure: accuracy at every size, with matched sigmas too where that is known."""
+    """The card's figure: accuracy at every size, and with matched sigmas if measured."""
     sizes = test_sizes(recipe)
 
     def curve(accuracy: dict[str, float]) -> dict[float, float]:

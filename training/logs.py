@@ -1,4 +1,4 @@
-"""What a run leaves for people to look at: a CSV file, TensorBoard events, a figure.
+"""The logs of a run: a CSV file, TensorBoard events, a figure.
 
 A log is not worth losing a run: if the disk is full, rows are left out and the run continues.
 """

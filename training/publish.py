@@ -34,7 +34,7 @@ def publish(
     exact: dict[str, SizeResult] | None = None,
     matched: dict[str, SizeResult] | None = None,
 ) -> zoo.Folder:
-    """Write `zoo/NAME` from the run in `folder`; `ancestors` as `Workspace.lineage` knows them."""
+    """Write `zoo/NAME` from the run in `folder`; `ancestors` from `Workspace.lineage`."""
     record = read_record(folder)
     if record.name != recipe.name or "@" in recipe.name:
         raise ValueError(f"Only runs of a recipe are published. Received: {record.name}.")
@@ -101,7 +101,7 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
 
 
 def golden_samples(recipe: Recipe) -> tuple[str, Arrays]:
-    """The bundled images of the data set; where there are none, other images of their shape."""
+    """The bundled images of the data set; if it has none, those of another one of that shape."""
     own = datasets.get(recipe.dataset)
     if own.samples is not None:
         return own.name, own.samples.load()

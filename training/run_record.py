@@ -70,7 +70,7 @@ class RunRecord:
 
     @property
     def trained_further(self) -> bool:
-        """Whether a network of the zoo got a stage when its test accuracy was known."""
+        """Whether a stage was added after the test accuracy was known (`--more`)."""
         return any(stage.name == MORE for stage in self.stages)
 
     def plan(self, recipe: Recipe) -> Plan:
@@ -92,7 +92,7 @@ class RunRecord:
         return f"{text} after {sum(images):,} of its ancestor{plural}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written to JSON files; `lineage` is what readers of a zoo folder look at."""
+        """The JSON form; `lineage` is included because readers of a zoo folder need it."""
         data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         data["lineage"] = self.lineage
         data["ancestors"] = [dataclasses.asdict(ancestor) for ancestor in self.ancestors]

@@ -64,8 +64,8 @@ def save(folder: Path, record: RunRecord, arrays: list[np.ndarray]) -> None:
 def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
     """The newest whole state, or None if the run has not started. Call it under the lock.
 
-    A damaged file is put aside with a warning; if all are damaged that is an error, because
-    starting again would lose the work without saying so.
+    A damaged file is set aside with a warning. If all are damaged, that is an error, because
+    starting again would silently lose the work.
     """
     damaged = []
     for file in (folder / STATE, folder / PREVIOUS):
@@ -75,7 +75,7 @@ def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
         if hashlib.sha256(data[_HASH:]).digest() != data[:_HASH]:
             damaged.append(file)
             continue
-        for bad in damaged:  # out of the way, or the next save would put it over the whole one
+        for bad in damaged:  # otherwise the next save would replace the whole one with it
             aside = bad.with_name(bad.name + DAMAGED)
             os.replace(bad, aside)
             warnings.warn(f"{bad} is damaged; {file.name} is used instead.", stacklevel=2)
@@ -97,7 +97,7 @@ def read_record(folder: Path) -> RunRecord | None:
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Its presence says that the run is finished, so it is written last."""
+    """Write `run.json`; its presence means that the run is finished, so it is written last."""
     text = json.dumps(record.to_dict(), indent=2) + "\n"
     replace_file(folder / RECORD, content=text)
 

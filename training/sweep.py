@@ -168,7 +168,7 @@ def _run(command: list[str], asked: Callable[[], int]) -> tuple[int, str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C in a terminal comes by way of the sweep, once
+        start_new_session=True,  # Ctrl-C in a terminal reaches it through the sweep, once
     )
     sent = 0
     try:

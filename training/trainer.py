@@ -122,13 +122,13 @@ def _run_stage(
 
 
 def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, steps: int) -> None:
-    """All steps that are left: to the end of a chunk, whole chunks, the rest of one."""
+    """All remaining steps: to the end of a chunk, whole chunks, the rest of one."""
     while progress.record.step < steps and not progress.stopped:
         record = progress.record
         left, into_chunk = steps - record.step, record.step % CHUNK
         whole = 0 if into_chunk else left // CHUNK
         model.fit(
-            # after those of earlier stages: no image comes again with the same augmentation
+            # continue after earlier stages, so that no augmentation of an image is repeated
             batches(data, stage, seed=seed, step=record.images_seen // stage.batch_size),
             epochs=whole or 1,
             steps_per_epoch=CHUNK if whole else min(CHUNK - into_chunk, left),
@@ -139,7 +139,7 @@ def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, ste
 
 
 def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[], bool]) -> bool:
-    """Weights, then the record whose presence says that the run is done; False if stopped."""
+    """Write the weights, then the record, which marks the run as finished; False if stopped."""
     plan = run.plan
     computed = {name: getattr(model.config, name) for name in EVERY_PIXEL}
     final = plan.recipe.config.replace(**computed)
@@ -173,7 +173,7 @@ def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[
 
 
 def _weights_file(network: GaussDerNet) -> bytes:
-    """By way of the memory: on a full disk HDF5 does not raise an error but crash."""
+    """Written to memory first: on a full disk, HDF5 crashes instead of raising an error."""
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as scratch:
         network.save_weights(Path(scratch, WEIGHTS))
@@ -181,7 +181,7 @@ def _weights_file(network: GaussDerNet) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """What a result depends on."""
+    """The versions of the packages that a result depends on."""
     import platform
     from importlib.metadata import version
 

@@ -1,7 +1,7 @@
 """Checks of the claims that are about histograms, other networks, sigmas or significance.
 
-Each takes a claim about networks for which all is measured, and says what of it holds. What words
-like "linear" are taken to mean stands in `RULES`, and the report prints it.
+Each takes a claim about networks that are fully measured, and returns which parts of it hold.
+`RULES` defines how words like "linear" are read, and the report prints it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ RULES = {
 
 
 class Check(NamedTuple):
-    """One thing that a claim says."""
+    """One part of a claim."""
 
     text: str
     holds: bool
@@ -205,8 +205,8 @@ def _stir_checks(claim: Claim, results: ZooResults) -> list[Check]:
         recipe, curve = RECIPES[name], results.accuracies[name]
         ours, others = _mean(curve, OBJECT_SIZES), {}
         for rival in ("SESN", "DISCO", "PixelPool"):
-            known = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
-            others[rival] = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
+            baseline = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
+            others[rival] = dict(zip(baseline.sizes.tolist(), baseline.mean.tolist(), strict=True))
             theirs = _mean(others[rival], OBJECT_SIZES)
             checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", ours > theirs))
         if "flat" in claim.parts:
@@ -381,10 +381,12 @@ def _has_runs(name: str, results: ZooResults) -> bool:
     return any(len(runs.get(name, ())) >= SEVERAL for runs in results.runs.values())
 
 
-class Way(NamedTuple):
+class CheckMethod(NamedTuple):
+    """How a claim is checked."""
+
     check: Callable[[Claim, ZooResults], list[Check]]
-    measured: Callable[[str, ZooResults], bool] = _trained  # has a trained network what it asks?
-    lacking: str = ""  # what to say where none has; {runs}: how many runs there are
+    measured: Callable[[str, ZooResults], bool] = _trained  # whether a network has what is needed
+    missing: str = ""  # the reason given where none has; {runs}: the number of runs
     parts: tuple[str, ...] = ()  # those of its checks that are for some claims only
 
 
@@ -396,19 +398,19 @@ _RUNS = (
     f"needs at least {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
 )
 # `Claim.check` -> how it is checked
-CHECKS: dict[str, Way] = {
-    "selection": Way(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
-    "wrong peaks": Way(_wrong_peak_checks, *_SHARES),
-    "peaks at both ends": Way(_end_peak_checks, *_SHARES),
-    "matched": Way(_matched_checks, _has_matched, _NO_MATCH),
-    "transfer": Way(_transfer_checks, _source_has_matched, _NO_MATCH),
-    "transfer at 1/2": Way(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
-    "stir": Way(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
-    "stir dropout": Way(_stir_dropout_checks, *_OBJECTS),
-    "growth": Way(_growth_checks),
-    "no drop": Way(_no_drop_checks),
-    "first sigmas": Way(_order_checks),
-    "spread": Way(_spread_checks),
-    "significance": Way(_significance_checks, *_RUNS),
-    "no significance": Way(_no_significance_checks, *_RUNS),
+CHECKS: dict[str, CheckMethod] = {
+    "selection": CheckMethod(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
+    "wrong peaks": CheckMethod(_wrong_peak_checks, *_SHARES),
+    "peaks at both ends": CheckMethod(_end_peak_checks, *_SHARES),
+    "matched": CheckMethod(_matched_checks, _has_matched, _NO_MATCH),
+    "transfer": CheckMethod(_transfer_checks, _source_has_matched, _NO_MATCH),
+    "transfer at 1/2": CheckMethod(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
+    "stir": CheckMethod(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
+    "stir dropout": CheckMethod(_stir_dropout_checks, *_OBJECTS),
+    "growth": CheckMethod(_growth_checks),
+    "no drop": CheckMethod(_no_drop_checks),
+    "first sigmas": CheckMethod(_order_checks),
+    "spread": CheckMethod(_spread_checks),
+    "significance": CheckMethod(_significance_checks, *_RUNS),
+    "no significance": CheckMethod(_no_significance_checks, *_RUNS),
 }

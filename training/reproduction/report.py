@@ -1,4 +1,4 @@
-"""`docs/REPRODUCTION.md`: the paper's claims and numbers beside ours, generated from the zoo.
+"""`docs/REPRODUCTION.md`: the paper's claims and numbers next to ours, generated from the zoo.
 
 Nothing in it is typed by hand: run `python -m training report` again after every new network.
 """
@@ -137,10 +137,10 @@ def _head(results: ZooResults) -> list[str]:
         "accuracies are expected to be lower. Its networks are trained and measured on coarse "
         "grids (sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
         "computes every pixel. Verdicts go by that; "
-        "what the same weights reach on every pixel, for which they were not trained, stands "
-        "beside where it is measured. The paper's Tables 5 to 8 and its curves on STIR are means "
-        "of 5 runs, the zoo has one of each; A.3 also counts other runs of the same recipes on the "
-        "machine that wrote this.",
+        "what the same weights reach on every pixel, for which they were not trained, is "
+        "given in brackets where it is measured. The paper's Tables 5 to 8 and its curves on STIR "
+        "are means of 5 runs, the zoo has one of each; A.3 also counts other runs of the same "
+        "recipes on the machine that wrote this.",
         "A difference is how far the worst value lies outside what the paper says. Activation maps "
         "and filters, which the paper's section 8 shows, are in the [gallery](GALLERY.md).",
         "",
@@ -194,8 +194,8 @@ def _section(number: str, results: ZooResults) -> Section:
         *([networks_table] if networks_table else []),
         "",
     ]
-    if number in _BESIDE:
-        group, words = _BESIDE[number]
+    if number in _OTHER_NETWORKS:
+        group, words = _OTHER_NETWORKS[number]
         others = [
             n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section
         ]
@@ -218,7 +218,7 @@ def _claims_table(claims: list[Claim], results: ZooResults) -> tuple[str, list[s
 
 
 def _said(claim: Claim) -> str:
-    """The paper's number, or what stands for it."""
+    """The paper's number, or what replaces it."""
     if claim.printed:
         return claim.printed
     if not claim.measure:
@@ -259,29 +259,32 @@ def _curve_table(names: list[str], results: ZooResults) -> str:
     for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
         if dataset in DATASETS:
             for model in MODELS:
-                known = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
-                means = [_mean(known.curve, group) for group in (*sizes.values(), known.curve)]
+                baseline = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
+                means = [
+                    _mean(baseline.curve, group) for group in (*sizes.values(), baseline.curve)
+                ]
                 label = f"{model} on `{dataset}`, {train_sizes}"
-                rows.append([label, f"published, {known.runs} runs", *means])
+                rows.append([label, f"published, {baseline.runs} runs", *means])
     return markdown.table(header, rows=rows, align="llr")
 
 
-# section -> groups of networks that the paper does not have, and what is said of them
-_BESIDE = {
+# section -> group of networks that the paper does not have, and the text about them
+_OTHER_NETWORKS = {
     "6.3": (
         "cifar_mirror",
         "More than half of what `cifar_avg_2jet` loses at size factor 2 is lost at the border of "
         "the image, where every layer reflects its features (`training/NOTES.md`). Networks that "
-        "the paper does not have, whose image goes on as its mirror image instead, as the images "
+        "the paper does not have, whose image is extended by mirroring instead, as the images "
         "of this data set were made:",
     ),
     "6.4": (
         "stir_",
         "The same on data that the paper does not have: STIR emoji, and traffic signs cut out of "
         "GTSRB photographs. The published networks are four of the eleven of Altstidl et al. "
-        "(2023), see `training/data/README.md`; theirs had the original emoji file, ours one that "
-        "was rendered again from the same icons. Large emoji leave little choice of a place: at 64 "
-        "pixels all test images, and just below many of them, are training images, too.",
+        "(2023), see `training/reproduction/data/README.md`; theirs had the original emoji file, "
+        "ours one that was rendered again from the same icons. Large emoji leave little choice of "
+        "a place: at 64 pixels all test images, and just below many of them, are training images, "
+        "too.",
     ),
 }
 

@@ -93,7 +93,7 @@ def histogram_figure(results: ZooResults, name: str) -> Figure | None:
 
 
 def stir_figure(results: ZooResults, dataset: str) -> Figure | None:
-    """One panel per range of training sizes, ours beside the published networks."""
+    """One panel per range of training sizes, ours and the published networks."""
     scenarios, ranges = {}, datasets.get(dataset).sizes.ranges
     for sizes in ranges:
         names = {
@@ -112,8 +112,8 @@ def stir_figure(results: ZooResults, dataset: str) -> Figure | None:
         others = {}
         if dataset in DATASETS:
             for model in MODELS:
-                known = stir_baseline(model, dataset=dataset, train_sizes=sizes)
-                others[model] = known.curve
+                baseline = stir_baseline(model, dataset=dataset, train_sizes=sizes)
+                others[model] = baseline.curve
         shown = {"others": others, "styles": STYLES}
         plots.plot_object_sizes(curves, ax, training_sizes=ranges[sizes], **shown)
         ax.label_outer()
@@ -219,7 +219,7 @@ def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
 
 
 def _missing(networks: Iterable[str], results: ZooResults) -> str:
-    """What a caption says about the networks that the figure lacks."""
+    """The part of a caption about networks that are missing in the figure."""
     lists = {"trained": [], "measured": []}
     for name in networks:
         if results.curve(name) is None:

@@ -189,7 +189,7 @@ def pairwise_statistics(
 
     Args:
         runs: accuracies per method, shape (settings, runs).
-        pairs: the methods to compare; all pairs unless told.
+        pairs: the methods to compare; default: all pairs.
     """
     runs, pairs = _methods(runs, pairs)
     return {
@@ -326,7 +326,7 @@ def read_csv(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], list[str]]
         for row in reader:
             place = row["method"], row["setting"], row["run"]
             if place in cells:
-                raise ValueError(f"{path}, line {reader.line_num}: {place} stands there twice.")
+                raise ValueError(f"{path}, line {reader.line_num}: {place} appears twice.")
             try:
                 cells[place] = float(row["accuracy"])
             except (TypeError, ValueError):

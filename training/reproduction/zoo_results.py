@@ -1,4 +1,4 @@
-"""What the zoo holds, as the report and the gallery need it."""
+"""The results of the zoo, in the form that the report and the gallery need."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ZooResults:
         }
 
     def curve(self, name: str) -> dict[float, float] | None:
-        """Accuracies of a network, or with matched sigmas if `name` ends so; None if not known."""
+        """Accuracies of a network, with matched sigmas if `name` ends in `MATCHED`; or None."""
         if name.endswith(MATCHED):
             return self.matched.get(name.removesuffix(MATCHED))
         return self.accuracies.get(name)
