@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from gdn_keras.files import replace_file
 from training.run_record import RunRecord
@@ -35,6 +34,8 @@ class RunIsLocked(RuntimeError):
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Hold the run; the lock is released when the process ends, however it ends."""
+    from filelock import FileLock, Timeout  # which loads asyncio
+
     folder.mkdir(parents=True, exist_ok=True)
     held = FileLock(folder / LOCK)
     try:
