@@ -238,8 +238,8 @@ def make_parser() -> argparse.ArgumentParser:
     sweep = add("sweep", "train many recipes at once")
     sweep.add_argument("group", help="a group, or a pattern of names")
     sweep.add_argument("--engine", choices=("local", "ray"), default="local")
-    sweep.add_argument("--workers", type=int, default=2, help="recipes at the same time")
-    sweep.add_argument("--cluster", default=None, help="of a Ray cluster; default: a new one here")
+    sweep.add_argument("--workers", type=int, default=2, help="number of recipes at a time")
+    sweep.add_argument("--cluster", default=None, help="address; default: a new local one")
     _training_options(sweep)
     _trial_options(sweep)
 
@@ -250,7 +250,7 @@ def make_parser() -> argparse.ArgumentParser:
     results = add(
         "results", "bring zoo/registry.json, zoo/results.csv and the tables of networks up to date"
     )
-    results.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
+    results.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
 
     gallery = add("gallery", "draw figures from the networks of zoo/ and write docs/GALLERY.md")
     gallery.add_argument("names", nargs="*", help="figures; default: all")
@@ -261,8 +261,8 @@ def make_parser() -> argparse.ArgumentParser:
     statistics.add_argument(
         "file",
         nargs="?",
-        help="a CSV with the columns method, setting, run, accuracy; default: the runs of zoo/ and "
-        "of the folder of the runs",
+        help="a CSV with the columns method, setting, run, accuracy; default: the networks of zoo/ "
+        "and the runs on this machine",
     )
     _place_options(statistics, "zoo", "runs")
     return parser
@@ -279,7 +279,7 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
         default="auto",
-        help="auto: mixed_bfloat16 where the processor has it and the budget is cpu",
+        help="auto: mixed_bfloat16 if the CPU supports it and the budget is cpu",
     )
     parser.add_argument(
         "--from",

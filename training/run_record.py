@@ -102,13 +102,13 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunRecord:
-        """Also from files that have older names, or only the name of the nearest ancestor."""
+        """Older files have other names, and some only the name of the nearest ancestor."""
         data = data | {
             name: data[former]
             for name, former in _FORMER_NAMES.items()
             if former in data and name not in data
         }
-        lineage = data.get("lineage") or [data[k] for k in ("warm_start",) if data.get(k)]
+        lineage = data.get("lineage", filter(None, [data.get("warm_start")]))
         ancestors = data.get("ancestors", [{"name": name} for name in lineage])
         stages = tuple(Stage.from_dict(stage) for stage in data.get("stages", ()))
         config = data.get("config")
