@@ -14,6 +14,7 @@ import numpy as np
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, build_model, plots, zoo
 from gdn_keras.datasets import SIZE_FACTORS, load_samples
+from gdn_keras.evaluation import accuracy
 from gdn_keras.predict import Fitted, classify, draw
 
 OUT = Path("out/demo")
@@ -87,9 +88,8 @@ def compare_networks() -> dict[str, dict[float, float]]:
         curves[label] = {}
         for factor in SIZE_FACTORS:
             samples = load_samples(DATASET, size_factor=factor)
-            logits = model.predict(samples.images, batch_size=50, verbose=0)
-            right = logits.argmax(axis=1) == samples.labels
-            curves[label][factor] = 100 * float(right.mean())
+            share = accuracy(samples, predict=model.predict_on_batch, batch_size=50)
+            curves[label][factor] = 100 * share
     return curves
 
 

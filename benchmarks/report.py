@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.timing import THREADS
 from gdn_keras import cpu
+from gdn_keras.markdown import table
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 PACKAGES = ("gdn-keras", "keras", "tensorflow", "torch", "numpy")
@@ -42,12 +43,8 @@ def record(benchmark: str, result: dict) -> None:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence]) -> None:
     """A Markdown table; numbers to the right, three digits."""
-    rows = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    print("| " + " | ".join(h.ljust(w) for h, w in zip(header, widths, strict=True)) + " |")
-    print("|" + "|".join("-" * (w + 1) + ":" for w in widths) + "|")
-    for row in rows:
-        print("| " + " | ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) + " |")
+    cells = [[_cell(value) for value in row] for row in rows]
+    print(table(header, rows=cells, align="r", pad=True))
 
 
 def _cell(value) -> str:

@@ -78,8 +78,9 @@ def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object
     from training.budgets import plan_run
     from training.progress import Progress, snapshot
     from training.recipes import get
+    from training.run_record import RunRecord
     from training.stages import build_stage_model, compile_model
-    from training.trainer import CHUNK, Run, fit, fresh_info
+    from training.trainer import CHUNK, Run, fit
 
     plan = plan_run(get(recipe), budget="cpu", finished=set(), dtype=dtype)
     stage = plan.stages[-1]
@@ -89,7 +90,7 @@ def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object
     model.optimizer.build(model.trainable_variables)
     folder = Path(tempfile.mkdtemp(prefix="training_loop"))
     job = Run(plan, folder)
-    info = fresh_info(job)
+    record = RunRecord.start(plan, seed=0)
     batch = data.images[: stage.batch_size].astype("float32"), data.labels[: stage.batch_size]
 
     go, done = threading.Semaphore(0), threading.Semaphore(0)
@@ -106,7 +107,7 @@ def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object
             done.release()
 
     def whole_fit():
-        progress = Paused(job, stage, info, steps=STAGE_STEPS, stop=lambda: False)
+        progress = Paused(job, stage, record, steps=STAGE_STEPS, stop=lambda: False)
         fit(model, data, stage, progress, seed=0, steps=STAGE_STEPS)
 
     threading.Thread(target=whole_fit, daemon=True).start()
@@ -120,7 +121,7 @@ def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object
         for _ in range(steps):
             model.train_on_batch(*batch)
 
-    _steps.update(loop=loop, bare=bare, save=lambda: state.save(folder, info, snapshot(model)))
+    _steps.update(loop=loop, bare=bare, save=lambda: state.save(folder, record, snapshot(model)))
     return lambda: None
 
 

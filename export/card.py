@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdn_keras import cpu, datasets
+from gdn_keras import cpu, datasets, markdown
 from gdn_keras.citation import BIBTEX
 from gdn_keras.zoo import Folder, ModelInfo
 
@@ -144,15 +144,11 @@ def _metadata(info: ModelInfo) -> str:
 def _int8(report: dict[str, Any]) -> str:
     sizes = list(report["int8"])
     heading = datasets.describe(report["dataset"]).sizes.heading
-    rows = [
-        ["size", *map(heading, sizes)],
-        ["---"] * (len(sizes) + 1),
-        *(
-            [label, *(f"{100 * report[key][size]:.2f}" for size in sizes)]
-            for label, key in (("float %", "float"), ("int8 %", "int8"))
-        ),
-    ]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    rows = (
+        [label, *(f"{100 * report[key][size]:.2f}" for size in sizes)]
+        for label, key in (("float %", "float"), ("int8 %", "int8"))
+    )
+    table = markdown.table(["size", *map(heading, sizes)], rows=rows)
     return (
         "`model.int8.onnx` is the same network in 8-bit integers; accuracy on all "
         f"{report['num_test_images']:,} test images per size, measured on "

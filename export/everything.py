@@ -15,7 +15,8 @@ from export import hub
 from export.errors import EXPECTED, missing_packages_named
 from export.files import write_litert, write_onnx, write_saved_model
 from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
-from gdn_keras import registry, zoo
+from gdn_keras import markdown, registry, zoo
+from gdn_keras.files import replace_file
 from gdn_keras.version import __version__
 from gdn_keras.weights import file_sha256
 
@@ -134,18 +135,11 @@ class _State:
     def put(self, step: str, key: str, result: str) -> None:
         self.done[step] = {"key": key, "result": result}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f".{self.path.name}.new")
-        temporary.write_text(json.dumps(self.done, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(self.path)
+        replace_file(self.path, content=json.dumps(self.done, indent=2) + "\n")
 
 
 def _markdown(table: dict[str, dict[str, str]]) -> str:
     """Deviation from Keras, loss of int8, commit; one row per network."""
     steps = list(dict.fromkeys(step for row in table.values() for step in row))
-    rows = [["network", *steps], ["---"] * (len(steps) + 1)]
-    rows += [[name, *(row.get(step, "failed") for step in steps)] for name, row in table.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
-        for row in rows
-    )
+    rows = [[name, *(row.get(step, "failed") for step in steps)] for name, row in table.items()]
+    return markdown.table(["network", *steps], rows=rows, pad=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from export.quantise import WEIGHTS, accepted_report
 from gdn_keras import cpu, registry, zoo
+from gdn_keras.markdown import table
 from gdn_keras.records import read_json, to_json
 
 START, END = "<!-- int8 -->\n", "<!-- /int8 -->\n"
@@ -60,8 +61,8 @@ def stale(root: Path) -> list[str]:
 
 def markdown(found: dict[str, dict[str, Any]]) -> str:
     """One row per network, accuracies float / int8 in per cent."""
-    rows = [["network", *_SIZES.values(), "mean over sizes", "largest loss", "CPU"]]
-    rows.append(["---", *["--:"] * (len(rows[0]) - 2), "---"])
+    header = ["network", *_SIZES.values(), "mean over sizes", "largest loss", "CPU"]
+    rows = []
     for name, report in found.items():
         before, after = report["float"], report["int8"]
         cells = [_pair(before[key], after[key]) if key in after else "" for key in _SIZES]
@@ -69,7 +70,7 @@ def markdown(found: dict[str, dict[str, Any]]) -> str:
         cells.append(f"{_pair(*means)} ({len(after)})" if len(after) > 1 else "")
         link = f"[`{name}`](../export/int8/{name}.json)"
         rows.append([link, *cells, f"{report['worst_loss_ppt']:.2f}", cpu.text(report["cpu"])])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table(header, rows=rows, align="l" + "r" * (len(header) - 2) + "l") + "\n"
 
 
 def _pair(before: float, after: float) -> str:

@@ -24,7 +24,8 @@ from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays, describe
-from gdn_keras.evaluation import size_keys, test_sets
+from gdn_keras.evaluation import accuracy, size_keys, test_sets
+from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet
 from gdn_keras.predict import read_image
 from gdn_keras.records import read_json, to_json
@@ -108,8 +109,7 @@ def write_int8(
             "file_sha256": file_sha256(new),
             "versions": _versions(),
         }
-        new.with_name(report_path.name).write_text(to_json(report), encoding="utf-8")
-        new.with_name(report_path.name).replace(report_path)
+        replace_file(report_path, content=to_json(report))
         length = new.stat().st_size
     progress.unlink(missing_ok=True)
     print(f"{path}: {length:,} bytes, loses {report['worst_loss_ppt']:.2f} ppt at most")
@@ -281,15 +281,12 @@ class Evaluation:
         return dict(done)
 
     def _measure(self, which: str, run: Callable, size: str, test: Arrays) -> float:
-        from gdn_keras.progress import show_progress
-
-        right = 0
-        batches = range(0, len(test), BATCH)
-        for first in show_progress(batches, desc=f"{which}, size {size}", leave=False):
-            images = test.images[first : first + BATCH]
-            predicted = run(images)["logits"].argmax(axis=1)
-            right += int((predicted == test.labels[first : first + BATCH]).sum())
-        return right / len(test)
+        return accuracy(
+            test,
+            predict=lambda images: run(images)["logits"],
+            batch_size=BATCH,
+            label=f"{which}, size {size}",
+        )
 
     def _next(self, sets: Iterator[tuple[str, Arrays]]) -> Arrays:
         dataset = self.info.dataset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,13 +44,50 @@ def evaluate(
     from gdn_keras.progress import show_progress
 
     keys = size_keys(dataset, sizes)
-    accuracy = {}
     # one model for all sizes, and progress over them on stderr
     sets = test_sets(dataset, keys, data_dir=data_dir, limit=limit)
-    for key, arrays in show_progress(sets, total=len(keys), unit="size"):
-        logits = model.predict(arrays.images, batch_size=batch_size, verbose=0)
-        accuracy[key] = float(np.mean(logits.argmax(axis=1) == arrays.labels))
-    return accuracy
+    return {
+        key: accuracy(arrays, predict=model.predict_on_batch, batch_size=batch_size)
+        for key, arrays in show_progress(sets, total=len(keys), unit="size")
+    }
+
+
+def accuracy(
+    data: Arrays,
+    *,
+    predict: Callable[[np.ndarray], np.ndarray],
+    batch_size: int = 32,
+    label: str | None = None,
+) -> float:
+    """Share of the images that are classified correctly; arguments as of `predict_batches`."""
+    batches = predict_batches(data.images, predict=predict, batch_size=batch_size, label=label)
+    predicted = np.concatenate([logits.argmax(axis=1) for logits in batches])
+    return float(np.mean(predicted == data.labels))
+
+
+def predict_batches(
+    images: np.ndarray,
+    *,
+    predict: Callable[[np.ndarray], np.ndarray],
+    batch_size: int,
+    label: str | None = None,
+) -> Iterator[np.ndarray]:
+    """What a network says about the images, one batch after another.
+
+    Args:
+        images: raw pixels 0…255.
+        predict: outputs for a batch of images, such as `model.predict_on_batch`.
+        batch_size: the last batch may be smaller.
+        label: shows the progress under this name; None: does not show it.
+    """
+    from gdn_keras.progress import show_progress
+
+    bar = {"total": len(images), "unit": "img", "desc": label, "mininterval": 1.0}
+    with show_progress(**bar, disable=label is None) as progress:
+        for first in range(0, len(images), batch_size):
+            batch = images[first : first + batch_size].astype("float32")
+            yield np.asarray(predict(batch))
+            progress.update(len(batch))
 
 
 def test_sets(

@@ -1,12 +1,12 @@
 """What all files of tests share: threads, memory, and the fixtures of the training tests."""
 
-import fcntl
 import gc
 import os
 import shutil
 import sys
 
 import pytest
+from filelock import FileLock
 
 # Workers of pytest-xdist share the cores. The libraries read these variables when they are loaded,
 # which is later; the processes that tests start have them, too.
@@ -34,8 +34,7 @@ def shared(tmp_path_factory, name, make):
         make(folder)
         return folder
     folder, done = base.parent / name, base.parent / f"{name}.done"
-    with open(base.parent / f"{name}.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(base.parent / f"{name}.lock"):
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
             make(folder)

@@ -1,5 +1,6 @@
 """Zoo folders with numbers made up for the tests of the report."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import numpy as np
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
+from training.budgets import plan_run
 from training.recipes import RECIPES
 from training.reproduction.claims import CLAIMS, SIZE_FACTORS, Claim
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
-from training.reproduction.results import Results
+from training.reproduction.zoo_results import ZooResults
 
 
 def tiny(name: str) -> GaussDerNetConfig:
@@ -40,6 +42,12 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=N
         matched_accuracy=matched,
         versions={},
     )
+
+
+def stage_of(network: str, **changes) -> dict:
+    """The last stage of the cpu budget, as a record has it."""
+    stage = plan_run(RECIPES[network], budget="cpu", finished=set()).stages[-1]
+    return dataclasses.replace(stage, **changes).to_dict()
 
 
 def recipe_of(name: str) -> dict:
@@ -103,9 +111,9 @@ def histograms(name: str, *, width: float, slope: float = 1.0, centre: float = 0
     return result
 
 
-def selected(width_max=0.4, width_avg=0.6, slope=1.0) -> Results:
+def selected(width_max=0.4, width_avg=0.6, slope=1.0) -> ZooResults:
     names = {"fashion_max_2jet": width_max, "fashion_avg_2jet": width_avg}
-    return Results(
+    return ZooResults(
         {
             name: folder(name, curve(0.87, 0.93, 0.92), histograms(name, width=width, slope=slope))
             for name, width in names.items()
@@ -113,7 +121,7 @@ def selected(width_max=0.4, width_avg=0.6, slope=1.0) -> Results:
     )
 
 
-def write_learned(path: Path) -> Results:
+def write_learned(path: Path) -> ZooResults:
     """Sigmas as Figure 18 and Tables 11 and 12 describe them."""
     for family in ("fashion28", "cifar32"):
         for method in ("sampled_derivative", "integrated_derivative", "sampled", "integrated"):
@@ -123,7 +131,7 @@ def write_learned(path: Path) -> Results:
                 sigmas[0] = LEARNED_SIGMA_1[name].mean
                 sigmas[5] = 2.0 if norm == "bn" else 4.0 if family == "fashion28" else 6.0
                 write(path, name, {"1.000": ACCURACY[name].mean / 100}, sigmas=sigmas)
-    return Results.read(path)
+    return ZooResults.read(path)
 
 
 def claim_with(words: str, section: str | None = None) -> Claim:
@@ -131,7 +139,7 @@ def claim_with(words: str, section: str | None = None) -> Claim:
     return claim
 
 
-def five_runs(values: dict[str, PaperValue]) -> Results:
+def five_runs(values: dict[str, PaperValue]) -> ZooResults:
     """Runs with exactly the paper's means and standard deviations, in no particular order."""
     rng = np.random.default_rng(0)
     runs = {}
@@ -140,4 +148,4 @@ def five_runs(values: dict[str, PaperValue]) -> Results:
         z = value.mean + (value.std or 0.1) * z / z.std(ddof=1)
         runs[name] = dict(enumerate(z.tolist()))
     folders = {n: folder(n, {"1.000": v.mean / 100}) for n, v in values.items()}
-    return Results(folders, {"paper": runs})
+    return ZooResults(folders, {"paper": runs})

@@ -13,16 +13,17 @@ from report_tools import (
     histograms,
     recipe_of,
     selected,
+    stage_of,
     write,
     write_learned,
 )
 
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.checks import find_peaks, first_layer_spread, selection_trend
-from training.reproduction.figures import histogram_figure
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
-from training.reproduction.results import Results
+from training.reproduction.report_figures import histogram_figure
 from training.reproduction.verdicts import judge
+from training.reproduction.zoo_results import ZooResults
 
 SINGLE = "fashion_single_2jet"
 
@@ -68,7 +69,7 @@ def test_the_slope_of_the_mean_is_that_of_the_dots_in_the_figure():
     name = "fashion_avg_2jet"
     folders = dict(selected().folders)
     folders[name] = folder(name, curve(0.87, 0.93, 0.92), histograms(name, width=0.8, slope=0.4))
-    results = Results(folders)
+    results = ZooResults(folders)
     (axis, *_) = histogram_figure(results, name).axes
     (dots,) = [line for line in axis.lines if line.get_label() == "mean"]
     slope = np.polyfit(*dots.get_data(), 1)[0]
@@ -110,7 +111,7 @@ def test_peaks_of_wrong_answers():
 
 
 def test_without_histograms_nothing_is_said_about_peaks():
-    results = Results({"fashion_max_2jet": folder("fashion_max_2jet", curve(0.8, 0.9, 0.8))})
+    results = ZooResults({"fashion_max_2jet": folder("fashion_max_2jet", curve(0.8, 0.9, 0.8))})
     for words in ("The dominant scale channel", "strong peaks"):
         verdict, why, *_ = judge(claim_with(words, "6.1"), results)
         assert verdict == "not yet measured" and "scale channels are not measured" in why
@@ -120,12 +121,12 @@ def test_avoided_channels():
     claim = claim_with("channels with sigma_0 of at most", "A.1")
     name = "fashion_max_2jet_s0p50_transfer"
     values = histograms(name, width=0.3, centre=-1.0)  # sigma_0 = 1/2 at the training size
-    first = judge(claim, Results({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
+    first = judge(claim, ZooResults({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
     assert "✗ `fashion_max_2jet_s0p50_transfer`: finest channels" in first.ours
     for shares in values.values():  # move everything away from the two finest channels
         moved = [0.0, 0.0, *shares["all"][2:]]
         shares["all"] = [value / sum(moved) for value in moved]
-    second = judge(claim, Results({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
+    second = judge(claim, ZooResults({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
     assert "✓ `fashion_max_2jet_s0p50_transfer`: finest channels are chosen for 0 %" in second.ours
     assert second.verdict == "holds so far" and second.extent == "1 of 6 networks trained"
 
@@ -138,9 +139,9 @@ def test_histograms_are_shares_of_all_images():
         np.testing.assert_allclose(results.histogram(name, group).sum(axis=1), total)
     values = histograms(name, width=0.4)
     values["1.000"]["wrong"] = []  # nothing was wrong
-    perfect = Results({name: folder(name, curve(0.87, 1.0, 0.92), values)})
+    perfect = ZooResults({name: folder(name, curve(0.87, 1.0, 0.92), values)})
     np.testing.assert_array_equal(perfect.histogram(name, "wrong")[4], np.zeros(7))
-    assert Results({name: folder(name, curve(0.8, 0.9, 0.8))}).histogram(name) is None
+    assert ZooResults({name: folder(name, curve(0.8, 0.9, 0.8))}).histogram(name) is None
 
 
 # --- STIR ---
@@ -151,22 +152,24 @@ def test_stir_claims():
     steep = {str(size): 0.3 + size / 100 for size in range(17, 65)}
     names = [f"stir_sign_{sizes}_drop" for sizes in ("small", "mid", "large")]
     better = claim_with("curves are almost flat and better")
-    judgement = judge(better, Results({name: folder(name, flat) for name in names}))
+    judgement = judge(better, ZooResults({name: folder(name, flat) for name in names}))
     assert judgement.verdict == "reproduced" and judgement.ours == "14 of 14 checks hold"
-    judgement = judge(better, Results({names[0]: folder(names[0], steep)}))
+    judgement = judge(better, ZooResults({names[0]: folder(names[0], steep)}))
     assert judgement.verdict == "not reproduced" and "✗ `stir_sign_small_drop`: range 47.0" in (
         judgement.ours
     )
     dropout = claim_with("Scale-channel dropout raises the accuracy")
     without = names[0].replace("drop", "nodrop")
     pair = {names[0]: folder(names[0], flat), without: folder(without, steep)}
-    judgement = judge(dropout, Results(pair))
+    judgement = judge(dropout, ZooResults(pair))
     assert judgement.ours.count("✓") == 2 and judgement.verdict == "holds so far"
     flatter = claim_with("The curves on traffic signs are flatter")
     aerial = "stir_aerial_small_drop"
-    judgement = judge(flatter, Results({names[0]: pair[names[0]], aerial: folder(aerial, steep)}))
+    judgement = judge(
+        flatter, ZooResults({names[0]: pair[names[0]], aerial: folder(aerial, steep)})
+    )
     assert judgement == ("holds so far", "+47.00 ppt", 0.0, "2 of 6 networks trained")
-    same = Results({name: folder(name, flat) for name in (names[0], aerial)})
+    same = ZooResults({name: folder(name, flat) for name in (names[0], aerial)})
     assert judge(flatter, same).verdict == "not reproduced"
 
 
@@ -176,13 +179,13 @@ def test_stir_leads_and_gains_are_compared_by_size():
     flat = {str(size): 0.90 for size in range(17, 65)}
     low = {str(size): 0.80 if size < 33 else 0.88 for size in range(17, 65)}
     dropout = claim_with("Scale-channel dropout raises the accuracy")
-    results = Results({name: folder(name, flat), without: folder(without, low)})
+    results = ZooResults({name: folder(name, flat), without: folder(without, low)})
     assert "✓ `stir_sign_mid_drop`: +10.0 ppt for smaller objects, +2.0 for the others" in (
         judge(dropout, results).ours
     )
     high = {str(size): 0.89 if size < 33 else 0.80 for size in range(17, 65)}
     results.folders[without] = folder(without, high)
-    other_way = judge(dropout, Results(results.folders)).ours
+    other_way = judge(dropout, ZooResults(results.folders)).ours
     assert "✗ `stir_sign_mid_drop`: +1.0 ppt for smaller objects, +10.0 for the others" in other_way
     better = claim_with("curves are almost flat and better")
     known = [
@@ -191,9 +194,9 @@ def test_stir_leads_and_gains_are_compared_by_size():
     ]
     theirs = np.mean(known, axis=0)  # at 17…64
     ahead = {str(17 + n): (v + (3.0 if n < 16 else 1.0)) / 100 for n, v in enumerate(theirs)}
-    ours = judge(better, Results({name: folder(name, ahead)})).ours
+    ours = judge(better, ZooResults({name: folder(name, ahead)})).ours
     assert "✓ `stir_sign_mid_drop`: ahead by 3.0 ppt for small objects, 1.0 above" in ours
-    alone = judge(dropout, Results({name: folder(name, flat)}))
+    alone = judge(dropout, ZooResults({name: folder(name, flat)}))
     assert alone == ("not yet trained", "", None, "")
 
 
@@ -201,7 +204,7 @@ def test_stir_leads_and_gains_are_compared_by_size():
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> Results:
+def learned(tmp_path_factory) -> ZooResults:
     return write_learned(tmp_path_factory.mktemp("zoo"))
 
 
@@ -221,11 +224,11 @@ def test_claims_about_learned_sigmas(learned):
         "reproduced",
         "partly reproduced",
     )
-    coarse = Results(learned.folders)
+    coarse = ZooResults(learned.folders)
     object.__setattr__(coarse, "sigmas", {n: 4 * sigma for n, sigma in learned.sigmas.items()})
     ours = judge(claim_with("The first layer learns"), coarse).ours  # the order is the same
     assert ours.startswith("26 of 40 checks hold") and "< 1;" in ours
-    broken = Results(learned.folders)
+    broken = ZooResults(learned.folders)
     swapped = {name: sigma[::-1] for name, sigma in learned.sigmas.items()}
     object.__setattr__(broken, "sigmas", swapped)  # the wrong way round
     assert judge(claim_with("Learned sigmas grow"), broken).verdict == "not reproduced"
@@ -246,7 +249,7 @@ def test_spread_of_the_first_layer_is_that_of_tables_13_and_14(name):
 
 def test_significance_needs_several_runs():
     claim = claim_with("no general significant difference")
-    one = Results({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
+    one = ZooResults({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
     for results, count in ((one, "0"), (five_runs(ACCURACY), "2 to 5")):
         for name in ("cifar32_discrete_s0p50", "cifar32_discrete_s1p00"):
             for seed in (2, 3, 4):
@@ -261,7 +264,7 @@ def test_significance_needs_several_runs():
     del results.folders["cifar32_discrete_s0p50"]
     del results.runs["paper"]["cifar32_discrete_s0p50"]
     assert judge(claim, results).verdict == "not yet trained"
-    assert judge(claim, Results({})).verdict == "not yet trained"
+    assert judge(claim, ZooResults({})).verdict == "not yet trained"
 
 
 def test_runs_are_compared_with_runs_of_the_same_seed_and_budget():
@@ -298,12 +301,12 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         path.mkdir(parents=True)
         start = "fashion28_sampled_s1p00" if folder_name == f"{name}-seed3" else None
         phase = "exact" if folder_name == f"{other}-seed2" else "single"
-        stages = [{"name": phase, "epochs": 0.2}]
-        record = {"budget": "cpu", "warm_start": start, "stages": stages}
+        stages = [stage_of(name, name=phase, epochs=0.2)]
+        record = {"recipe": name, "budget": "cpu", "seed": 1, "warm_start": start, "stages": stages}
         (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
-    results = Results.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
+    results = ZooResults.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
     scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
     assert results.runs == {
         "cpu": {name: scratch, other: {1: pytest.approx(90.0)}},
@@ -315,11 +318,11 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
 def test_matched_sigmas():
     quite_well = claim_with("multiplied by the size factor")
     peak = curve(0.4, 0.92, 0.3)
-    verdict, why, *_ = judge(quite_well, Results({SINGLE: folder(SINGLE, peak)}))
+    verdict, why, *_ = judge(quite_well, ZooResults({SINGLE: folder(SINGLE, peak)}))
     assert (verdict, why) == ("not yet measured", "matched sigmas are not measured")
 
     def verdict(matched):
-        return judge(quite_well, Results({SINGLE: folder(SINGLE, peak, matched=matched)}))
+        return judge(quite_well, ZooResults({SINGLE: folder(SINGLE, peak, matched=matched)}))
 
     assert verdict(curve(0.85, 0.92, 0.91)).verdict == "holds so far"
     assert "✓ `fashion_single_2jet`: loses 7.0 ppt at most" in verdict(curve(0.85, 0.92, 0.91)).ours
@@ -334,7 +337,7 @@ def test_transferred_networks_against_matched_sigmas():
 
     def ours(transferred):
         return judge(
-            slightly_worse, Results({SINGLE: single, name: folder(name, transferred)})
+            slightly_worse, ZooResults({SINGLE: single, name: folder(name, transferred)})
         ).ours
 
     assert ours(curve(0.80, 0.90, 0.90)).startswith(f"✓ `{name}`: mean -")

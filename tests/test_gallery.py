@@ -14,7 +14,7 @@ from training.__main__ import main
 from training.recipes import RECIPES
 from training.reproduction import gallery
 from training.reproduction.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
-from training.reproduction.results import Results
+from training.reproduction.zoo_results import ZooResults
 
 SIZES = ("0.500", "1.000", "2.000")
 
@@ -109,7 +109,9 @@ def test_one_figure_leaves_the_others_alone(small_zoo, tmp_path):
 def test_a_picture_keeps_the_name_of_its_network(tmp_path):
     """A better network comes: what was drawn before is still captioned with what it shows."""
     key, (better, *_, worse) = "filters_2jet", EXHIBITS["filters_2jet"].networks
-    results = Results({name: folder(name, dict.fromkeys(SIZES, 0.9)) for name in (better, worse)})
+    results = ZooResults(
+        {name: folder(name, dict.fromkeys(SIZES, 0.9)) for name in (better, worse)}
+    )
     (tmp_path / "figures").mkdir()
     (tmp_path / f"{EXHIBITS[key].file(key, worse)}.png").touch()
     text = gallery.page(results, tmp_path)
@@ -123,7 +125,7 @@ def test_a_picture_keeps_the_name_of_its_network(tmp_path):
 
 def test_the_committed_page_is_that_of_the_committed_zoo():
     """After `publish`: `python -m training gallery`."""
-    results, docs = Results.read(CHECKOUT / "zoo"), CHECKOUT / "docs"
+    results, docs = ZooResults.read(CHECKOUT / "zoo"), CHECKOUT / "docs"
     best = {key: exhibit.best(results) for key, exhibit in EXHIBITS.items()}
     shown = {key: name for key, name in best.items() if name is not None}
     text = (docs / "GALLERY.md").read_text()
@@ -157,7 +159,7 @@ def test_an_exhibit_shows_the_best_network_that_is_there(small_zoo, tmp_path):
 
 
 def test_filters_are_labelled_with_the_nearest_derivative(small_zoo):
-    figure = gallery.filters(Results.read(small_zoo), "cifar_avg_3jet", columns=2)
+    figure = gallery.filters(ZooResults.read(small_zoo), "cifar_avg_3jet", columns=2)
     titles = [ax.get_title() for ax in figure.axes if ax.axison]
     assert len(titles) == 2 + 1 + 2  # layers of 2, 1 and 10 outputs, two columns
     assert all(re.fullmatch(r"(∂[²³]? \d+°|∇²)\n[+-][01]\.\d\d", title) for title in titles)
@@ -169,7 +171,7 @@ def test_filters_are_labelled_with_the_nearest_derivative(small_zoo):
 
 
 def test_maps_over_sizes_show_the_winning_channel(small_zoo):
-    results = Results.read(small_zoo)
+    results = ZooResults.read(small_zoo)
     name = "fashion_translated_max_2jet"
     figure = gallery.maps_over_sizes(results, name, classes=("bag",))
     images, maps = figure.axes[:3], figure.axes[3:]

@@ -14,6 +14,8 @@ LEVELS = {
     "gdn_keras.citation": 0,
     "gdn_keras.cpu": 0,
     "gdn_keras.fields": 0,
+    "gdn_keras.files": 0,
+    "gdn_keras.markdown": 0,
     "gdn_keras.progress": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,

@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 import pytest
-from report_tools import curve, metrics_of, recipe_of
+from report_tools import curve, metrics_of, recipe_of, stage_of
 from test_zoo_schema import check_facts, check_outputs
 from training_helpers import Place, write_stir
 
@@ -18,6 +18,7 @@ from training.card import card, draw_accuracy
 from training.publish import golden_samples
 from training.recipes import RECIPES
 from training.reproduction.comparison import compare
+from training.run_record import Ancestor, RunRecord
 from training.styles import STYLES
 
 SIGN = "stir_sign_mid_drop"
@@ -43,7 +44,7 @@ def test_images_of_no_bundled_shape_are_refused():
 
 @pytest.mark.heavy
 def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatch):
-    """Their file is not at hand, so one of its shape is written; the network is a small one."""
+    """Their file is not available, so one of its shape is written; the network is a small one."""
     photographs = load_samples("stir_gtsrb")
     signs = types.SimpleNamespace(
         images=photographs.images,
@@ -76,28 +77,20 @@ def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatc
 # === The card ===
 
 
-def facts_of(name: str, **changes) -> dict:
-    stage = dict(
-        name="together",
-        epochs=1,
-        batch_size=32,
-        learning_rate=0.004,
-        final_learning_rate=1e-05,
-        warmup=0.05,
-        weight_decay=0.05,
-        augment=["flip"],
-        dtype="float32",
-        config=RECIPES[name].config.replace(sampling_density=DENSITY).to_dict(),
-    )
+def record_of(name: str, **changes) -> RunRecord:
+    config = RECIPES[name].config.replace(sampling_density=DENSITY)
+    stage = stage_of(name, name="together", epochs=1, batch_size=32, config=config)
     facts = {"ancestors": [], "stages": [stage], "statistics_images": 0, "seconds": 60.0}
-    return recipe_of(name) | facts | changes
+    return RunRecord.from_dict(recipe_of(name) | facts).replace(**changes)
 
 
 def card_of(name: str, accuracy: dict[str, float], **changes) -> str:
     metrics = dataclasses.replace(metrics_of(name, accuracy), **changes.pop("metrics", {}))
-    facts = facts_of(name, **changes)
+    record = record_of(name, **changes)
     recipe = RECIPES[name]
-    return card(recipe, recipe.config, metrics, facts, comparison=compare(recipe))
+    return card(
+        recipe, config=recipe.config, metrics=metrics, record=record, comparison=compare(recipe)
+    )
 
 
 def test_dropout_and_epochs_are_told():
@@ -108,7 +101,7 @@ def test_dropout_and_epochs_are_told():
     assert "dropout" not in card_of("fashion_single_2jet", nine)
 
 
-def test_what_the_text_of_the_paper_names_stands_beside_ours():
+def test_what_the_text_of_the_paper_names_is_compared_with_ours():
     text = card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.65))
     assert "networks reach 85 to 86 %. Here: 80.00 %.\n" in text
     assert "lose about 8 to 10 ppt from size factor 1 to 1/2. Here: 10.00 ppt.\n" in text
@@ -119,22 +112,24 @@ def test_what_the_text_of_the_paper_names_stands_beside_ours():
 
 
 def test_images_of_ancestors_are_told():
-    before = [{"name": n, "seed": 0, "images": 210_000} for n in ("fashion_avg_2jet", "other")]
+    names = ("fashion_avg_2jet", "other")
+    before = tuple(Ancestor(name=name, seed=0, images=210_000) for name in names)
     text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)
     assert "Budget `cpu`: 1,234 images after 420,000 of its ancestors, in 1 minute on" in text
 
 
 def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
     flat = {str(size): 0.9 for size in range(17, 65)}
-    long = facts_of("stir_emoji_mid_drop")["stages"][0] | {"epochs": 20}
-    few = card_of("stir_emoji_mid_drop", flat, stages=[long])
+    (short,) = record_of("stir_emoji_mid_drop").stages
+    long = dataclasses.replace(short, epochs=20)
+    few = card_of("stir_emoji_mid_drop", flat, stages=(long,))
     assert "(sampling density 1/√2) and for fewer images." in few
-    before = [{"name": "stir_emoji_mid_nodrop", "seed": 0, "images": 617}]  # half as many again
-    many = card_of("stir_emoji_mid_drop", flat, stages=[long], ancestors=before)
+    half = Ancestor(name="stir_emoji_mid_nodrop", seed=0, images=617)  # as many images again
+    many = card_of("stir_emoji_mid_drop", flat, stages=(long,), ancestors=(half,))
     assert "**less than the paper's budget** of 24 epochs" in many
     assert "(sampling density 1/√2).\n" in many and "fewer images" not in many
-    more = long | {"name": "more"}
-    full = card_of("stir_emoji_mid_drop", flat, stages=[long, more], budget="paper")
+    more = dataclasses.replace(long, name="more")
+    full = card_of("stir_emoji_mid_drop", flat, stages=(long, more), budget="paper")
     assert ", the full schedule of the paper and more. " in full
 
 
@@ -152,15 +147,18 @@ COARSE = "on coarse grids (sampling density 1/√2)"
 def test_cards_say_how_the_network_is_computed(name, measured, trained):
     accuracy = curve(0.8, 0.9, 0.8) if name == "fashion_avg_2jet" else {"1.000": 0.9}
     config = RECIPES[name].config.replace(sampling_density=DENSITY, reach=REACH)
-    facts = facts_of(name)
-    facts["stages"][0]["config"] = config.to_dict()
-    text = card(RECIPES[name], config, metrics_of(name, accuracy), facts)
+
+    def text_of(config):
+        record = record_of(name)
+        record = record.replace(stages=(dataclasses.replace(record.stages[0], config=config),))
+        metrics = metrics_of(name, accuracy)
+        return card(RECIPES[name], config=config, metrics=metrics, record=record)
+
+    text = text_of(config)
     assert f"test images per size, {measured}." in text
     less = text.partition("less than the paper's budget")[2].partition("\n")[0]
     assert f"it was trained {trained} and for fewer images." in less
-    exact = RECIPES[name].config
-    facts["stages"][0]["config"] = exact.to_dict()
-    text = card(RECIPES[name], exact, metrics_of(name, accuracy), facts)
+    text = text_of(RECIPES[name].config)
     assert "test images per size, on every pixel." in text
     assert "32 epochs on every pixel: it was trained for fewer images.\n" in text
 
@@ -169,7 +167,7 @@ def test_cards_name_learned_sigmas_that_ended_at_a_bound():
     name = "fashion28_learned_sampled_derivative_bn_lr1e-3"
     config = RECIPES[name].config.replace(sampling_density=DENSITY)
     metrics = dataclasses.replace(metrics_of(name, {"1.000": 0.9}), clamped_sigmas=(1, 3))
-    text = card(RECIPES[name], config, metrics, facts_of(name))
+    text = card(RECIPES[name], config=config, metrics=metrics, record=record_of(name))
     assert "sigma of layer 1 ended at a bound of its range, 0.15 to 9:" in text
     assert "sigma of layer 3 ended at a bound of its range, 1 to 9:" in text
     assert "bound" not in card_of(name, {"1.000": 0.9})
@@ -196,8 +194,8 @@ def test_cards_of_stir_say_what_is_measured_on_what():
 
 def test_cards_of_mirrored_networks_say_what_the_border_is():
     text = card_of("cifar_avg_2jet_mirror", curve(0.7, 0.8, 0.75))
-    assert "it goes on as its mirror image (padding `mirror`)" in text
-    assert "as `cifar_avg_2jet` does. This was thought of when test accuracies" in text
+    assert "The image is extended by mirroring (padding `mirror`)" in text
+    assert "as `cifar_avg_2jet` does. The idea came when test accuracies" in text
     assert "\nThe images of this data set were made in the same way" in text
     assert "shows this network's accuracy" not in text  # the paper does not have it
     assert "mirror" not in card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.75))

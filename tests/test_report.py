@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from report_tools import curve, folder, histograms, selected, write, write_learned
+from report_tools import curve, folder, histograms, selected, stage_of, write, write_learned
 
 from gdn_keras import zoo
 from gdn_keras.explain import sigmas_and_fit
@@ -13,14 +13,6 @@ from training import CHECKOUT
 from training.recipes import RECIPES, derived, trained
 from training.reproduction.baselines import MODELS
 from training.reproduction.claims import CLAIMS
-from training.reproduction.figures import (
-    CURVES,
-    HISTOGRAMS,
-    STYLES,
-    curves_figure,
-    section_drawings,
-    sigma_networks,
-)
 from training.reproduction.paper import (
     PAIRWISE_FIXED,
     PAIRWISE_LEARNED,
@@ -28,9 +20,17 @@ from training.reproduction.paper import (
     POOLED_LEARNED,
 )
 from training.reproduction.report import FILE, SECTIONS, compose, write_report
-from training.reproduction.results import MATCHED, Results
+from training.reproduction.report_figures import (
+    CURVES,
+    HISTOGRAMS,
+    STYLES,
+    curves_figure,
+    section_drawings,
+    sigma_networks,
+)
 from training.reproduction.statistics import format_pairwise, format_pooled
 from training.reproduction.verdicts import VERDICTS, rules
+from training.reproduction.zoo_results import MATCHED, ZooResults
 
 # --- figures ---
 
@@ -59,7 +59,7 @@ def test_every_label_of_a_figure_has_a_look_of_its_own():
 
 def test_legends_fit_below_the_figure():
     name = "fashion_max_2jet"
-    results = Results({name: folder(name, curve(0.8, 0.9, 0.8))})
+    results = ZooResults({name: folder(name, curve(0.8, 0.9, 0.8))})
     for labels in {tuple(networks) for figures in CURVES.values() for _, _, networks in figures}:
         figure = curves_figure(results, dict.fromkeys(labels, name))
         figure.canvas.draw()
@@ -89,7 +89,9 @@ def test_close_curves_have_a_panel_of_their_own():
     single = "fashion_single_2jet"
     results.folders[single] = folder(single, curve(0.4, 0.93, 0.2))
     (drawing,) = [
-        d for d in section_drawings("6.1", Results(results.folders)) if d.stem == "scales_fashion"
+        d
+        for d in section_drawings("6.1", ZooResults(results.folders))
+        if d.stem == "scales_fashion"
     ]
     all_, close = drawing.figure.axes
     labels = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
@@ -103,7 +105,7 @@ def test_close_curves_have_a_panel_of_their_own():
 
 def test_a_figure_without_two_contenders_is_not_drawn():
     name = "fashion_max_2jet"
-    results = Results({name: folder(name, curve(0.87, 0.93, 0.92))})
+    results = ZooResults({name: folder(name, curve(0.87, 0.93, 0.92))})
     for section in ("6.1", "7.1", "7.3", "A.1"):
         for drawing in section_drawings(section, results):
             assert drawing.figure is None, drawing.stem
@@ -115,7 +117,7 @@ def test_appendix_a1_shows_the_single_network_with_matched_sigmas():
     folders = {name: folder(name, curve(0.5, 0.92, 0.4)) for name in names}
 
     def drawn():
-        drawings = section_drawings("A.1", Results(folders))
+        drawings = section_drawings("A.1", ZooResults(folders))
         return next(d for d in drawings if d.stem == "transfer_fashion")
 
     assert drawn().figure is None
@@ -136,7 +138,7 @@ def test_stir_figure_has_a_panel_per_training_size():
         *("stir_emoji_small_nodrop", "stir_emoji_large_drop", "stir_emoji_large_nodrop"),
         "stir_gtsrb_mid_nodrop",
     ]
-    results = Results({name: folder(name, flat) for name in names})
+    results = ZooResults({name: folder(name, flat) for name in names})
     drawings = {d.stem: d for d in section_drawings("6.4", results)}
     emoji = drawings["stir_emoji"].figure
     assert [len(ax.lines) for ax in emoji.axes] == [5, 6]
@@ -151,11 +153,11 @@ def test_stir_figure_has_a_panel_per_training_size():
     legend = {text.get_text() for text in emoji.legends[0].get_texts()}
     assert legend == looks[1].keys()
     results.folders["stir_gtsrb_mid_drop"] = folder("stir_gtsrb_mid_drop", flat)
-    drawings = {d.stem: d for d in section_drawings("6.4", Results(results.folders))}
+    drawings = {d.stem: d for d in section_drawings("6.4", ZooResults(results.folders))}
     assert len(drawings["stir_gtsrb"].figure.axes[0].lines) == 2
 
 
-def test_published_networks_stand_beside_ours_on_the_same_sizes(tmp_path):
+def test_published_networks_are_compared_with_ours_on_the_same_sizes(tmp_path):
     flat = {str(size): 0.97 for size in range(17, 65)}
     write(tmp_path / "zoo", "stir_emoji_mid_drop", flat)
     text = write_report(tmp_path / "zoo", tmp_path / "docs").read_text()
@@ -166,7 +168,7 @@ def test_published_networks_stand_beside_ours_on_the_same_sizes(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> Results:
+def learned(tmp_path_factory) -> ZooResults:
     return write_learned(tmp_path_factory.mktemp("zoo"))
 
 
@@ -235,8 +237,8 @@ def test_an_accuracy_on_every_pixel_and_a_stage_after_the_test_are_told():
     name = "fashion28_discrete_s1p00"  # 93.08 in the paper
     ours = folder(name, {"1.000": 0.9303})
     exact = dataclasses.replace(ours.metrics, exact_accuracy={"1.000": 0.9157})
-    ours.recipe["stages"] = [{"name": "single"}, {"name": "more"}]
-    text, _ = compose(Results({name: dataclasses.replace(ours, metrics=exact)}))
+    ours.recipe["stages"] = [stage_of(name, name=stage) for stage in ("single", "more")]
+    text, _ = compose(ZooResults({name: dataclasses.replace(ours, metrics=exact)}))
     (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` | `cpu`")]
     assert "`cpu`, 1,234 images, some with its test accuracy known |" in row
     assert row.endswith("| 93.03 (every pixel 91.57) | -0.05 | ✅ reproduced |")
@@ -302,7 +304,7 @@ def _without_other_runs(text: str) -> str:
 
 def test_the_committed_report_is_that_of_the_committed_zoo():
     """After `publish`: `python -m training report`."""
-    text, drawings = compose(Results.read(CHECKOUT / "zoo"))
+    text, drawings = compose(ZooResults.read(CHECKOUT / "zoo"))
     docs = CHECKOUT / "docs"
     assert _without_other_runs((docs / FILE).read_text()) == _without_other_runs(text)
     files = {f"report_{d.stem}.{suffix}" for d in drawings for suffix in ("png", "pdf")}
@@ -337,8 +339,9 @@ def test_ancestors_count(tmp_path):
         {"name": "fashion_single_2jet", "seed": 0, "images": 480_000},
     ]
     assert (
-        "| `cpu`, 1,234 images after 540,000 of its ancestors |" in compose(Results({name: one}))[0]
+        "| `cpu`, 1,234 images after 540,000 of its ancestors |"
+        in compose(ZooResults({name: one}))[0]
     )
     one.recipe["ancestors"][1]["images"] = None  # not known
-    text, _ = compose(Results({name: one}))
+    text, _ = compose(ZooResults({name: one}))
     assert "| `cpu`, 1,234 images after those of its ancestors |" in text

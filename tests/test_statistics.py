@@ -385,7 +385,7 @@ def test_command_prints_the_tables_of_a_file(tmp_path, capsys):
     [
         ("name,accuracy\na,1\n", "must begin with a line method,setting,run,accuracy"),
         ("method,setting,run,accuracy\na,s,1,x\n", "line 2: accuracy must be a number"),
-        ("method,setting,run,accuracy\na,s,1,1\na,s,1,2\n", "line 3: .* stands there twice"),
+        ("method,setting,run,accuracy\na,s,1,1\na,s,1,2\n", "line 3: .* appears twice"),
         ("method,setting,run,accuracy\na,s,1,1\nb,s,1,2\n", "two or more methods and runs"),
         (
             "method,setting,run,accuracy\na,s,1,1\na,s,2,1\nb,s,1,2\n",

@@ -12,7 +12,7 @@ from training_helpers import write_rates
 import gdn_keras.zoo
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, raw
-from training import commands, runs, stages, state, trainer
+from training import stages, state, trainer, workspace
 from training.__main__ import main
 from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
@@ -32,11 +32,11 @@ def test_a_run_leaves_weights_logs_and_a_figure(single):
     assert float(rows[-1]["learning_rate"]) == pytest.approx(1e-5, rel=1e-3)
     assert (folder / CURVES).read_bytes().startswith(b"\x89PNG")
     assert list((folder / BOARD).glob("events*"))
-    assert single.record("tiny_single")["images"] == 1280
+    assert single.record("tiny_single").images_seen == 1280
 
 
 def test_the_published_network_is_the_trained_one(single):
-    trained = commands.load_finished("tiny_single", single.arguments())
+    trained = single.workspace.load_finished("tiny_single", seed=0)
     loaded = gdn_keras.zoo.load(single.zoo / "tiny_single")
     images = load_arrays(
         "rescaled_fashion_mnist", split="test", data_dir=single.data
@@ -172,7 +172,7 @@ def test_what_is_not_finished_cannot_be_measured_or_published(place, capsys):
         assert place(command, "tiny_avg") == 1
         assert re.search(
             r"`name` must be a finished run; there is none in .*tiny_avg-seed0. "
-            r"`python -m training run tiny_avg` makes it.",
+            r"`python -m training run tiny_avg` creates it.",
             capsys.readouterr().err,
         )
 
@@ -180,7 +180,7 @@ def test_what_is_not_finished_cannot_be_measured_or_published(place, capsys):
 @pytest.mark.heavy
 def test_stir_has_all_sizes(place):
     assert place("run", "tiny_stir", "--precision", "float32") == 0
-    assert [s["name"] for s in place.record("tiny_stir")["stages"]] == ["single", "together"]
+    assert [s.name for s in place.record("tiny_stir").stages] == ["single", "together"]
     assert place("evaluate", "tiny_stir") == 0
     assert place("publish", "tiny_stir") == 0
     folder = gdn_keras.zoo.read_folder(place.zoo / "tiny_stir")
@@ -202,8 +202,8 @@ def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
     trial = ("tiny_single", "--set", "epochs=1", "--set", "limit=320")
     assert place("run", *trial, "--holdout") == 0
     name = "tiny_single@holdout-epochs1-limit320"
-    assert place.record(name)["images"] == 320
-    assert place.record(name)["stages"][0]["split"] == "train"
+    assert place.record(name).images_seen == 320
+    assert place.record(name).stages[0].split == "train"
     assert place("evaluate", *trial, "--holdout") == 0
     results = json.loads((place.folder(name) / "validation_evaluation.json").read_text())
     assert {result["images"] for result in results.values()} == {50}
@@ -211,7 +211,7 @@ def test_a_trial_is_kept_apart_and_measured_on_the_validation_split(
     results = json.loads((place.folder(name) / "validation20_evaluation.json").read_text())
     assert {result["images"] for result in results.values()} == {20}
     assert place("evaluate", "tiny_single", "--limit", "20") == 1
-    assert "The test set is measured whole" in capsys.readouterr().err
+    assert "The whole test set is measured" in capsys.readouterr().err
     assert place("evaluate", *trial) == 1
     assert "measured on the validation split, never on the test set" in capsys.readouterr().err
 
@@ -220,14 +220,14 @@ def test_a_trial_starts_from_nothing_that_has_seen_the_validation_images(after_s
     place = after_single
     short = ("--set", "epochs=0.05", "--holdout")
     assert place("run", "tiny_single", *short) == 0
-    assert place.record("tiny_single@holdout-epochs0.05")["warm_start"] is None
+    assert place.record("tiny_single@holdout-epochs0.05").warm_start is None
     assert place("run", "tiny_avg", *short, "--set", "limit=320") == 0
     record = place.record("tiny_avg@holdout-epochs0.05-limit320")
-    assert record["warm_start"] is None and len(record["stages"]) == 2
+    assert record.warm_start is None and len(record.stages) == 2
     assert place("run", "tiny_single", "--holdout") == 0
     assert place("run", "tiny_avg", *short) == 0
     record = place.record("tiny_avg@holdout-epochs0.05")
-    assert record["warm_start"] == "tiny_single@holdout" and len(record["stages"]) == 1
+    assert record.warm_start == "tiny_single@holdout" and len(record.stages) == 1
 
 
 def test_a_trial_may_go_on_with_other_samples(after_single):
@@ -237,10 +237,10 @@ def test_a_trial_may_go_on_with_other_samples(after_single):
     assert place("run", "tiny_single", *first, *then, "--holdout") == 0
     name = "tiny_single@holdout-epochs0.5-sampling_density0.5-then-sampling_densitynull-epochs0.1"
     record = place.record(name)
-    densities = [stage["config"]["sampling_density"] for stage in record["stages"]]
-    assert densities == [0.5, None] and record["config"]["sampling_density"] is None
-    assert [stage["name"] for stage in record["stages"]] == ["single", "then"]
-    assert record["images"] == 320 + 64
+    densities = [stage.config.sampling_density for stage in record.stages]
+    assert densities == [0.5, None] and record.config.sampling_density is None
+    assert [stage.name for stage in record.stages] == ["single", "then"]
+    assert record.images_seen == 320 + 64
 
 
 def test_the_budget_of_the_paper_compiled_with_xla(place, monkeypatch):
@@ -255,11 +255,11 @@ def test_the_budget_of_the_paper_compiled_with_xla(place, monkeypatch):
     assert place("run", "tiny_single", "--budget", "paper", "--jit", *short) == 0
     assert compiled == [True]
     record = place.record("tiny_single@epochs1-limit64")
-    assert (record["budget"], record["warm_start"], record["images"]) == ("paper", None, 64)
-    assert record["statistics_images"] == 0
-    assert record["config"]["sampling_density"] is None
-    (stage,) = record["stages"]
-    assert (stage["name"], stage["dtype"], stage["warmup"]) == ("single", "float32", 0)
+    assert (record.budget, record.warm_start, record.images_seen) == ("paper", None, 64)
+    assert record.statistics_images == 0
+    assert record.config.sampling_density is None
+    (stage,) = record.stages
+    assert (stage.name, stage.dtype, stage.warmup) == ("single", "float32", 0)
 
 
 def test_who_publishes_is_told_what_else_to_bring_up_to_date(after_single, capsys, monkeypatch):
@@ -267,7 +267,7 @@ def test_who_publishes_is_told_what_else_to_bring_up_to_date(after_single, capsy
     place = after_single
     assert place("publish", "tiny_single") == 0
     assert "python -m training" not in capsys.readouterr().out
-    monkeypatch.setattr(runs, "CHECKOUT", place.zoo.parent)
+    monkeypatch.setattr(workspace, "CHECKOUT", place.zoo.parent)
     assert main(["queue", "tiny_single", "--runs", str(place.runs)]) == 0  # it is there already
     assert "python -m training" not in capsys.readouterr().out
     shutil.rmtree(place.zoo)

@@ -138,7 +138,7 @@ def test_a_signal_to_one_host_stops_both(data, single, tmp_path):
         for process in hosts:
             process.kill()
     saved, _ = state.load(folder)
-    assert saved["step"] == int(read_log(folder)[-1]["step"]) > 0
+    assert saved.step == int(read_log(folder)[-1]["step"]) > 0
 
 
 # === sweep ===
@@ -245,13 +245,13 @@ def test_a_stopped_sweep_saves_and_leaves_nothing_behind(data, tmp_path, how):
         driver.kill()
     assert driver.returncode == STOPPED, errors
     assert outcomes(output) == {"tiny_avg": "stopped", "tiny_max": "stopped"}
-    assert "Stopped; the same command goes on." in output
+    assert "Stopped; run the same command to resume." in output
     assert training_processes(tmp_path) == {}
     saved, _ = state.load(begun)
     # all steps, not only those that had been saved before: that was none
     last = read_log(begun)[-1]
-    assert (saved["stage"], saved["step"]) == (int(last["stage"]), int(last["step"]))
-    assert starts(tmp_path, begun.name.removesuffix("-seed0")) == saved["stage"] + 1
+    assert (saved.stage, saved.step) == (int(last["stage"]), int(last["step"]))
+    assert starts(tmp_path, begun.name.removesuffix("-seed0")) == saved.stage + 1
     assert not waiting.exists()
 
 
@@ -337,7 +337,7 @@ def test_what_another_process_holds_is_waited_for(tmp_path, capsys):
     with ThreadPoolExecutor() as pool:
         with state.lock(tmp_path):
             outcome = pool.submit(sweep.run_until_done, free)
-            time.sleep(3 * sweep.LOOK_SECONDS)
+            time.sleep(3 * sweep.POLL_SECONDS)
             assert not counter.exists()
         assert outcome.result(LIMIT) == "finished"
     assert counter.read_text() == "x"
@@ -351,7 +351,7 @@ def test_the_second_request_to_stop_kills(tmp_path):
     stubborn, counter = task(tmp_path, "time.sleep(600)", first=deaf)
     asked = lambda: 2 * counter.exists()  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "LOOK_SECONDS", 0.1)
+        patch.setattr(sweep, "POLL_SECONDS", 0.1)
         assert sweep.run_until_done(stubborn, asked) == "exit code -9"
     assert counter.read_text() == "x"
 

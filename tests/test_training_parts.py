@@ -12,8 +12,7 @@ from helpers import assert_rounded, randomise, small_config
 from gdn_keras import build_model
 from gdn_keras.datasets import SIZE_FACTORS, Arrays, batches
 from gdn_keras.layers import ScaleBatchNormalization
-from training import evaluate as evaluation
-from training import logs, runs, stages, state, trainer
+from training import logs, measurement, stages, state, trainer
 from training.budgets import Stage, plan_run
 from training.logs import read_log
 from training.recipes import get
@@ -74,7 +73,7 @@ def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
 
     def all_steps_are_done():
         saved = state.load(run.folder)
-        return saved is not None and saved[0]["step"] == 20
+        return saved is not None and saved[0].step == 20
 
     with state.lock(run.folder):
         assert not trainer.train(run, stop=all_steps_are_done)
@@ -135,9 +134,9 @@ def test_a_phase_on_every_pixel_is_trained_and_recorded(data, tmp_path):
     exact = dataclasses.replace(plan.stages[-1], limit=64)
     plan = dataclasses.replace(plan, stages=(stage, exact))
     train(trainer.Run(plan, tmp_path, data_dir=data))
-    record = runs.read_record(tmp_path)
-    assert [(s["name"], s["epochs"]) for s in record["stages"]] == [("single", 1), ("exact", 0.5)]
-    assert record["images"] == 96 and record["config"]["sampling_density"] is None
+    record = state.read_record(tmp_path)
+    assert [(s.name, s.epochs) for s in record.stages] == [("single", 1), ("exact", 0.5)]
+    assert record.images_seen == 96 and record.config.sampling_density is None
     assert read_log(tmp_path)[-1]["stage"] == "1"
 
 
@@ -198,11 +197,11 @@ def test_missing_tensorboard_is_told_once(data, tmp_path, monkeypatch, capsys):
 def test_a_log_that_lost_its_header_can_be_read(tmp_path, monkeypatch):
     """The disk was full when the run began, and not any more when it wrote its rows."""
 
-    def full(path, text):
+    def full(path, content):
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(logs, "write_text", full)
+        patch.setattr(logs, "replace_file", full)
         log = logs.RunLog(tmp_path, last=(0, 0))
     for step in (20, 40):
         log.write(dict.fromkeys(logs.FIELDS, 1) | {"step": step})
@@ -296,7 +295,7 @@ def test_the_measured_network_is_the_network(pooling):
     logits = model.predict(images.astype("float32"), verbose=0)
     labels = np.where(rng.random(130) < 0.5, logits.argmax(axis=1), 0)
     arrays = Arrays(images, labels, ("a", "b", "c"))
-    result = evaluation.measure(model.scale_logits_model(), arrays, pooling=pooling)
+    result = measurement.measure(model.scale_logits_model(), arrays, pooling=pooling)
     expected = logits.argmax(axis=1)
     assert (result.images, result.correct) == (130, int((expected == labels).sum()))
     for true in range(3):
@@ -312,23 +311,26 @@ def test_calibration_error_by_hand():
     """Ten images at confidence 0.8, seven right; ten at 0.6, all right: (0.1 + 0.4) / 2."""
     probabilities = np.repeat([[0.8, 0.2], [0.6, 0.4]], 10, axis=0)
     labels = np.array([0] * 7 + [1] * 3 + [0] * 10)
-    assert evaluation.calibration_error(probabilities, labels) == pytest.approx(0.25)
+    assert measurement.calibration_error(probabilities, labels) == pytest.approx(0.25)
 
 
 def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
     recipe, model = get("tiny_single"), build_model(get("tiny_single").config)
     measured = []
-    original = evaluation.measure
+    original = measurement.measure
     monkeypatch.setattr(
-        evaluation, "measure", lambda *a, **k: measured.append(1) or original(*a, **k)
+        measurement, "measure", lambda *a, **k: measured.append(1) or original(*a, **k)
     )
     stop = lambda: len(measured) == 3  # noqa: E731
-    assert evaluation.evaluate(model, recipe, tmp_path, data_dir=data, stop=stop) is None
-    assert list(evaluation._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
+    assert (
+        measurement.measure_sizes(model, recipe=recipe, folder=tmp_path, data_dir=data, stop=stop)
+        is None
+    )
+    assert list(measurement._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
     with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
-        evaluation.read_results(recipe, tmp_path)
-    assert evaluation.read_results(recipe, tmp_path, way="exact") is None
-    results = evaluation.evaluate(model, recipe, tmp_path, data_dir=data)
+        measurement.read_results(recipe, tmp_path)
+    assert measurement.read_results(recipe, tmp_path, way="exact") is None
+    results = measurement.measure_sizes(model, recipe=recipe, folder=tmp_path, data_dir=data)
     assert len(measured) == 3 + 7
-    assert evaluation.read_results(recipe, tmp_path) == results
+    assert measurement.read_results(recipe, tmp_path) == results
     assert len(results) == len(SIZE_FACTORS)

@@ -1,16 +1,19 @@
 """Plans: from a recipe and a budget to stages, and what a run starts from."""
 
 import dataclasses
-from argparse import Namespace
+import json
 
 import numpy as np
 import pytest
 
 from gdn_keras.datasets import Arrays, DataSet
-from training import commands, runs, stages, state, trainer
-from training.__main__ import make_parser
-from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives, resumed_plan
+from training import commands, runs, stages, state
+from training.__main__ import make_parser, make_run_options, make_trial, make_workspace
+from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives
+from training.options import RunOptions, Trial
 from training.recipes import ALL, RECIPES, get, trained
+from training.run_record import Ancestor, RunRecord
+from training.workspace import Workspace
 
 
 @pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
@@ -135,11 +138,11 @@ def test_what_a_relative_has_had_is_left_out():
     assert other == [("single", single[1] / 3)]
 
 
-def command(folder, *words, name="fashion_max_2jet"):
-    """The arguments of `run NAME`, with a folder of runs in which networks can be finished."""
-    return make_parser().parse_args(
-        ["run", name, "--runs", f"{folder}/runs", "--zoo", f"{folder}/zoo", *words]
-    )
+def plan_in(folder, *, saved=None, name="fashion_max_2jet", **options):
+    """The plan of a run, with a folder of runs in which networks can be finished."""
+    workspace = Workspace(runs=folder / "runs", zoo=folder / "zoo")
+    options = RunOptions(**options)
+    return runs.make_plan(get(name), workspace=workspace, options=options, saved=saved)
 
 
 def finish(folder, *names):
@@ -151,84 +154,124 @@ def finish(folder, *names):
 def test_what_a_run_starts_from_can_be_chosen(tmp_path):
     finish(tmp_path, "fashion_single_2jet", "fashion_lse_2jet")
 
-    def begins(*words):
-        plan = runs.make_plan(get("fashion_max_2jet"), command(tmp_path, *words), begun=None)
+    def begins(**options):
+        plan = plan_in(tmp_path, **options)
         return plan.warm_start, [stage.name for stage in plan.stages]
 
     assert begins() == ("fashion_lse_2jet", ["together"])
-    assert begins("--from", "fashion_single_2jet") == ("fashion_single_2jet", ["together"])
-    assert begins("--from", "none") == (None, ["single", "together"])
-    assert begins("--from", "none", "--budget", "paper") == (None, ["together"])
+    assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", ["together"])
+    assert begins(start_from="none") == (None, ["single", "together"])
+    assert begins(start_from="none", budget="paper") == (None, ["together"])
 
 
-def test_the_runs_of_a_sweep_begin_and_end_as_it_says():
-    words = ["--from", "none", "--exact-phase", "0.1"]
-    plain, chosen = (make_parser().parse_args(["sweep", "tiny", *more]) for more in ([], words))
-    passed_on = commands._run_words("tiny_avg", chosen)
-    again = make_parser().parse_args(passed_on[3:])
-    assert (again.start, again.exact_phase) == ("none", 0.1)
-    assert not set(words) & set(commands._run_words("tiny_avg", plain))
+def test_the_runs_of_a_sweep_begin_and_end_as_it_says(tmp_path):
+    trial = Trial(holdout=True, changes=("epochs=2",), then=("epochs=1",))
+    chosen = RunOptions(start_from="none", exact_phase=0.1, jit=True, seed=3, trial=trial)
+    workspace = Workspace(runs=tmp_path / "runs", zoo=tmp_path / "zoo", data=tmp_path / "data")
+
+    def passed_on(options):
+        return commands.run_command_line("tiny_avg", workspace=workspace, options=options)
+
+    again = make_parser().parse_args(passed_on(chosen)[3:])
+    assert make_workspace(again) == workspace
+    assert make_run_options(again, trial=make_trial(again), more=again.more) == chosen
+    plain = passed_on(RunOptions())
+    assert not {"--from", "--exact-phase", "--jit", "--holdout", "--set", "--then"} & set(plain)
 
 
 @pytest.mark.parametrize(
-    "name, words, message",
+    "name, start_from, options, message",
     [
-        ("fashion_max_2jet", ["cifar_avg_2jet"], "`--from` must be none or fashion_.* Received: c"),
-        ("fashion_max_2jet", ["fashion_lse_2jet"], "must be a finished network; `.* run fashion_l"),
-        ("fashion_max_2jet", ["fashion_single_2jet", "--budget", "paper"], "`--from` must be none"),
-        ("tiny_avg_transfer", ["none"], "`--from` must be tiny_single for tiny_avg_transfer"),
+        (
+            "fashion_max_2jet",
+            "cifar_avg_2jet",
+            {},
+            "`--from` must be none or fashion_.*: cifar",
+        ),
+        (
+            "fashion_max_2jet",
+            "fashion_lse_2jet",
+            {},
+            "must be a finished network; `.* run fashi",
+        ),
+        ("fashion_max_2jet", "fashion_single_2jet", {"budget": "paper"}, "`--from` must be none"),
+        ("tiny_avg_transfer", "none", {}, "`--from` must be tiny_single for tiny_avg_transfer"),
     ],
 )
-def test_a_run_does_not_start_from_just_anything(tmp_path, name, words, message):
+def test_a_run_does_not_start_from_just_anything(tmp_path, name, start_from, options, message):
     finish(tmp_path, "fashion_single_2jet", "tiny_single")
-    arguments = command(tmp_path, "--from", *words, name=name)
     with pytest.raises(ValueError, match=message):
-        runs.make_plan(get(name), arguments, begun=None)
+        plan_in(tmp_path, name=name, start_from=start_from, **options)
 
 
 def test_a_phase_on_every_pixel_ends_the_cpu_budget(tmp_path):
     recipe = get("fashion_max_2jet")
-    plan, plain = (
-        runs.make_plan(recipe, command(tmp_path, *words), begun=None)
-        for words in (["--exact-phase", "0.1"], [])
-    )
+    plan, plain = plan_in(tmp_path, exact_phase=0.1), plan_in(tmp_path)
     assert plan.stages[:-1] == plain.stages
     last, before = plan.stages[-1], plain.stages[-1]
     assert (last.name, last.epochs, last.learning_rate) == ("exact", 0.1, 0.001)
     assert last.config == recipe.config and recipe.config.sampling_density is None
     same = {"name": "", "config": None, "epochs": 1, "learning_rate": 1}
     assert dataclasses.replace(last, **same) == dataclasses.replace(before, **same)
-    for words, message in (
-        (["0"], "`epochs` must be a positive number"),
-        (["0.1", "--budget", "paper"], "`exact_phase` must be None for the paper's budget"),
-        (["0.1", "--holdout"], "`--exact-phase` must be left out of a trial"),
+    for epochs, options, message in (
+        (0.0, {}, "`epochs` must be a positive number"),
+        (0.1, {"budget": "paper"}, "`exact_phase` must be None for the paper's budget"),
+        (0.1, {"trial": Trial(holdout=True)}, "`--exact-phase` must be left out of a trial"),
     ):
         with pytest.raises(ValueError, match=message):
-            runs.make_plan(recipe, command(tmp_path, "--exact-phase", *words), begun=None)
+            plan_in(tmp_path, exact_phase=epochs, **options)
 
 
 def test_every_group_has_settings():
     assert set(CPU_STAGES) >= {recipe.group for recipe in ALL.values() if recipe.epochs}
 
 
-def test_a_run_goes_on_with_the_settings_it_was_begun_with(tmp_path, data, monkeypatch, capsys):
+def test_a_run_keeps_the_settings_it_was_started_with(tmp_path, monkeypatch, capsys):
     """Also when the settings of the budget, or the machine, are other ones by now."""
-    arguments = Namespace(runs=tmp_path, zoo=tmp_path, seed=0, budget="cpu", precision="float32")
-    plan = runs.make_plan(get("tiny_avg"), arguments, begun=None)
-    info = trainer.fresh_info(trainer.Run(plan, tmp_path))
-    assert resumed_plan(get("tiny_avg"), info) == plan
+    plan = plan_in(tmp_path, name="tiny_avg", precision="float32")
+    saved = RunRecord.start(plan, seed=0)
+    assert saved.plan(get("tiny_avg")) == plan
     monkeypatch.setitem(
         CPU_STAGES, "tiny", ({"name": "single", "epochs": 9}, {"name": "together", "epochs": 9})
     )
-    arguments.precision = "auto"
-    assert runs.make_plan(get("tiny_avg"), arguments, begun=info) == plan
-    assert "the settings have changed; it goes on with those it was" in capsys.readouterr().out
+    assert plan_in(tmp_path, name="tiny_avg", saved=saved) == plan
+    assert "the settings have changed; resuming with those it was" in capsys.readouterr().out
     for option, value, name in (
         ("budget", "paper", "budget"),
         ("precision", "mixed_bfloat16", "precision"),
-        ("start", "tiny_single", "from"),
+        ("start_from", "tiny_single", "from"),
         ("exact_phase", 0.1, "exact-phase"),
     ):
-        other = Namespace(**vars(arguments) | {option: value})
-        with pytest.raises(ValueError, match=rf"`--{name}` must be .* was begun"):
-            runs.make_plan(get("tiny_avg"), other, begun=info)
+        with pytest.raises(ValueError, match=rf"`--{name}` must be .* was started"):
+            plan_in(tmp_path, name="tiny_avg", saved=saved, **{option: value})
+
+
+# === records ===
+
+
+def test_a_record_is_the_same_after_it_was_written():
+    plan = plan_run(get("tiny_avg"), budget="cpu", finished={"tiny_single"})
+    ancestors = (Ancestor(name="tiny_single", seed=0, images=1280), Ancestor(name="older"))
+    record = RunRecord.start(plan, seed=3, ancestors=ancestors)
+    record = record.replace(stage=1, step=0, images_seen=64, seconds=1.5, cpu="One")
+    record = record.replace(config=get("tiny_avg").config, versions={"keras": "3"})
+    data = json.loads(json.dumps(record.to_dict()))
+    assert data == record.to_dict() and RunRecord.from_dict(data) == record
+    assert data["lineage"] == ["tiny_single", "older"] and record.warm_start == "tiny_single"
+
+
+def test_records_of_older_versions_are_read():
+    """Runs and zoo folders had their own names for the same things."""
+    new = RunRecord.start(
+        plan_run(get("tiny_avg"), budget="cpu", finished={"tiny_single"}),
+        seed=3,
+        ancestors=(Ancestor(name="tiny_single"),),
+    ).replace(images_seen=64, seconds=1.5)
+    shared = {"budget": "cpu", "seed": 3, "seconds": 1.5, "stages": new.to_dict()["stages"]}
+    run = {"recipe": "tiny_avg", "warm_start": "tiny_single", "images": 64, "stage": 0, "step": 0}
+    assert RunRecord.from_dict(shared | run) == new
+    folder = {"name": "tiny_avg", "lineage": ["tiny_single"], "images_seen": 64}
+    folder |= {"paper_section": None, "paper_epochs": 32}  # what the recipe says
+    assert RunRecord.from_dict(shared | folder) == new.replace(stage=1)  # finished
+    scratch = RunRecord.from_dict(shared | run | {"warm_start": None})
+    assert scratch.ancestors == () and scratch.warm_start is None

@@ -26,15 +26,15 @@ def test_the_queue_trains_measures_and_publishes(after_single, capsys):
     place = after_single
     names = ("tiny_single", "cifar32_discrete_s1p00", "tiny_avg_transfer")
     assert place("queue", *names, "--hours", "0") == 0  # no time at all
-    assert capsys.readouterr().out == "Stopped; the same command goes on.\n"
+    assert capsys.readouterr().out == "Stopped; run the same command to resume.\n"
     assert not place.zoo.exists()
     assert place("queue", *names) == 1
     printed = capsys.readouterr()
     assert "cifar32_discrete_s1p00: Missing data_batch_1.bin" in printed.err
-    assert "Failed: cifar32_discrete_s1p00." in printed.err  # and the queue went on
+    assert "Failed: cifar32_discrete_s1p00." in printed.err  # and the queue continued
     assert sorted(path.name for path in place.zoo.iterdir()) == ["tiny_avg_transfer", "tiny_single"]
     assert place("queue", "tiny_single") == 0
-    assert capsys.readouterr().out.startswith("tiny_single: published already; delete its folders")
+    assert capsys.readouterr().out.startswith("tiny_single: already published; delete its folders")
 
 
 def test_the_queue_stops_in_the_middle_of_a_recipe(place, capsys):
@@ -42,17 +42,16 @@ def test_the_queue_stops_in_the_middle_of_a_recipe(place, capsys):
     before = time.time()
     assert place("queue", "tiny_single", "tiny_max", "tiny_avg", "--hours", str(hours)) == 0
     assert time.time() - before < 60
-    assert capsys.readouterr().out.endswith("Stopped; the same command goes on.\n")
+    assert capsys.readouterr().out.endswith("Stopped; run the same command to resume.\n")
     assert place("list", "tiny*") == 0
     assert not capsys.readouterr().out.splitlines()[-1].startswith("3 trained")
 
 
 def test_the_queue_takes_what_is_in_progress_first(place):
-    arguments = place.arguments()
     begun = place.folder("cifar32_integrated_s1p00")
     begun.mkdir(parents=True)
     (begun / state.PREVIOUS).touch()
-    order = commands._by_priority(arguments)
+    order = commands.by_priority(place.workspace, seed=0)
     assert order[: 1 + len(commands.FIRST)] == ["cifar32_integrated_s1p00", *commands.FIRST]
     assert sorted(order) == sorted(RECIPES)
 
@@ -60,4 +59,4 @@ def test_the_queue_takes_what_is_in_progress_first(place):
 def test_the_queue_leaves_out_what_another_process_holds(place, capsys):
     with state.lock(place.folder("tiny_single")):
         assert place("queue", "tiny_single") == 0
-    assert "tiny_single: left out. Another process is working on" in capsys.readouterr().out
+    assert "tiny_single: skipped. Another process is working on" in capsys.readouterr().out

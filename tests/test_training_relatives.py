@@ -1,6 +1,7 @@
 """Runs that start from a finished network: a relative, or the one of the zoo itself (`--more`)."""
 
 import contextlib
+import functools
 import json
 import re
 import shutil
@@ -10,16 +11,17 @@ import pytest
 
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS
-from training import commands, runs, state
+from training import commands, state
 from training.logs import read_log
+from training.run_record import Ancestor
 
 
 def test_a_warm_start_is_used_and_told(after_single, capsys):
     place = after_single
     assert place("run", "tiny_avg") == 0
     record = place.record("tiny_avg")
-    assert record["warm_start"] == "tiny_single"
-    assert [stage["name"] for stage in record["stages"]] == ["together"]
+    assert record.warm_start == "tiny_single"
+    assert [stage.name for stage in record.stages] == ["together"]
     first = read_log(place.folder("tiny_avg"))[0]
     assert float(first["accuracy"]) > 0.2  # it did not start from nothing
     assert place("evaluate", "tiny_avg") == 0
@@ -47,33 +49,32 @@ def test_a_warm_start_is_used_and_told(after_single, capsys):
 def test_records_that_know_only_the_nearest_relative(single, place):
     """Such as were made before whole lineages were recorded: the relatives say the rest."""
     shutil.copytree(single.zoo, place.zoo)
-    old = {"seed": 0, "warm_start": "tiny_single"}
+    old = {"recipe": "tiny_avg", "budget": "cpu", "seed": 0, "images": 416}
+    old |= {"warm_start": "tiny_single"}
     for name, record in {"tiny_avg": old, "tiny_max": old | {"warm_start": "tiny_avg"}}.items():
         place.folder(name).mkdir(parents=True)
         (place.folder(name) / state.RECORD).write_text(json.dumps(record))
-    arguments = place.arguments()
-    chain = runs.ancestors("tiny_max", arguments)
-    assert [ancestor["name"] for ancestor in chain] == ["tiny_max", "tiny_avg", "tiny_single"]
-    assert [ancestor["seed"] for ancestor in chain] == [0, 0, 0]
-    assert chain[2]["images"] == 1280  # its zoo folder says so
+    lineage = functools.partial(place.workspace.lineage, seed=0)
+    chain = lineage("tiny_max")
+    assert [ancestor.name for ancestor in chain] == ["tiny_max", "tiny_avg", "tiny_single"]
+    assert [ancestor.seed for ancestor in chain] == [0, 0, 0]
+    assert [ancestor.images for ancestor in chain] == [416, 416, 1280]  # the last by its zoo folder
     record = old | {"ancestors": [{"name": "tiny_single", "seed": 0}]}  # when images were not
     (place.folder("tiny_avg") / state.RECORD).write_text(json.dumps(record))
-    assert runs.ancestors("tiny_avg", arguments)[1] == chain[2]
+    assert lineage("tiny_avg")[1] == chain[2]
     record["ancestors"][0]["seed"] = 5  # another network than the one that is there
     (place.folder("tiny_avg") / state.RECORD).write_text(json.dumps(record))
-    assert runs.ancestors("tiny_avg", arguments)[1]["images"] is None
+    assert lineage("tiny_avg")[1].images is None
     shutil.rmtree(place.folder("tiny_avg"))
-    last = {"name": "tiny_avg", "seed": None, "images": None}
-    assert runs.ancestors("tiny_max", arguments) == [chain[0], last]
+    assert lineage("tiny_max") == (chain[0], Ancestor(name="tiny_avg"))  # nothing else is known
 
 
 def test_a_derived_network_has_the_weights_of_its_source(after_single, capsys):
     place = after_single
     assert place("run", "tiny_avg_transfer") == 0
-    assert place.record("tiny_avg_transfer")["images"] == 0
-    arguments = place.arguments()
-    derived = commands.load_finished("tiny_avg_transfer", arguments)
-    source = commands.load_finished("tiny_single", arguments)
+    assert place.record("tiny_avg_transfer").images_seen == 0
+    derived = place.workspace.load_finished("tiny_avg_transfer", seed=0)
+    source = place.workspace.load_finished("tiny_single", seed=0)
     assert len(derived.config.channel_sigmas) == 3
     for new, old in zip(derived.weights, source.weights, strict=True):
         np.testing.assert_array_equal(new, old)
@@ -90,7 +91,7 @@ def test_a_derived_network_needs_its_source(place, capsys):
     assert place("run", "tiny_avg_transfer") == 1
     assert (
         "tiny_avg_transfer is derived from tiny_single, which is not finished: "
-        "`python -m training run tiny_single` makes it." in capsys.readouterr().err
+        "`python -m training run tiny_single` creates it." in capsys.readouterr().err
     )
 
 
@@ -116,13 +117,13 @@ def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
     further = ("run", "tiny_single", "--more", "1.5")
     assert place(*further) == 0
     record = place.record("tiny_single")
-    assert [stage["name"] for stage in record["stages"]] == ["single", "more"]
-    assert record["stages"][0] == before.recipe["stages"][0]
-    assert record["stages"][1]["epochs"] == 1.5
-    rates = [stage["learning_rate"] for stage in record["stages"]]
+    assert [stage.name for stage in record.stages] == ["single", "more"]
+    assert record.to_dict()["stages"][0] == before.recipe["stages"][0]
+    assert record.stages[1].epochs == 1.5
+    rates = [stage.learning_rate for stage in record.stages]
     assert rates == [0.01, 0.005]
-    assert record["images"] == 1280 + 960 and record["warm_start"] is None
-    assert record["seconds"] > before.recipe["seconds"]
+    assert record.images_seen == 1280 + 960 and record.warm_start is None
+    assert record.seconds > before.recipe["seconds"]
     rows = read_log(place.folder("tiny_single"))
     assert [int(row["images"]) for row in rows] == [1920, 2240]  # it knows what came before
     assert float(rows[0]["loss"]) < float(read_log(single.folder("tiny_single"))[0]["loss"])
@@ -131,7 +132,7 @@ def test_a_network_of_the_zoo_is_trained_further(single, place, capsys):
     assert place("run", "tiny_single", "--more", "2") == 1
     error = capsys.readouterr().err
     assert "`--more` must be 1.5, as when the run in " in error
-    assert "or delete that folder to go on from the network of the zoo." in error
+    assert "or delete that folder to continue from the network of the zoo." in error
     assert place("evaluate", "tiny_single", "--exact", "--matched") == 0
     assert place("publish", "tiny_single") == 0
     after = gdn_keras.zoo.read_folder(place.zoo / "tiny_single")
@@ -197,9 +198,9 @@ def test_what_was_measured_is_not_lost(single, place, capsys):
 @pytest.mark.parametrize(
     "name, words, message",
     [
-        ("tiny_avg", [], "goes on with a trained network of the zoo, with none of --from"),
+        ("tiny_avg", [], "continues a trained network of the zoo, with none of --from"),
         ("tiny_single", ["--from", "none"], "Received: --more 1 for tiny_single."),
-        ("tiny_single", ["--holdout"], "goes on with a trained network of the zoo"),
+        ("tiny_single", ["--holdout"], "continues a trained network of the zoo"),
         ("tiny_single", ["--seed", "3"], "`--seed` must be 0, that of tiny_single in the zoo"),
         ("tiny_single", ["--budget", "paper"], "`--budget` must be cpu, as when the run"),
     ],

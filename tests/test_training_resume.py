@@ -75,7 +75,7 @@ def weights(folder):
 def position(folder):
     """Stage and step of the saved state."""
     saved = state.load(folder)
-    return saved and (saved[0]["stage"], saved[0]["step"])
+    return saved and (saved[0].stage, saved[0].step)
 
 
 def spoil(file):
@@ -140,7 +140,7 @@ def test_a_signal_saves_and_stops(data, folder, uninterrupted, tmp_path):
     for _ in range(2):  # as `timeout` does it
         os.kill(process.pid, signal.SIGTERM)
     text = end(process, 3, output=output)
-    assert f"{NAME}: stopped; the same command goes on" in text
+    assert f"{NAME}: stopped; run the same command to resume" in text
     assert position(folder) >= (0, 20)
     assert not (folder / state.RECORD).exists()
     finish(argv, output=output)
@@ -194,10 +194,10 @@ def test_a_kill_between_the_two_renames_of_a_save(begun, folder):
 
 def test_a_state_of_another_network_is_refused(data, begun, folder, tmp_path, capsys):
     shutil.copytree(begun, folder)
-    info, arrays = state.load(folder)
-    state.save(folder, info, arrays[:-1])
+    record, arrays = state.load(folder)
+    state.save(folder, record, arrays[:-1])
     assert main(options(data, tmp_path)) == 1
-    assert "The saved state is of another network; delete the run" in capsys.readouterr().err
+    assert "The saved state belongs to another network; delete the run" in capsys.readouterr().err
 
 
 def test_the_second_process_on_a_run_refuses(data, folder, tmp_path, capsys):
@@ -228,8 +228,8 @@ def try_again_soon():
     progress.RETRY_SECONDS = 0.2
 
 
-GOING_ON = "The state could not be saved: [Errno 28] No space left on device. Going on."
-WAITING = "Not saved: [Errno 28] No space left on device. Trying again every 0.2 seconds"
+CONTINUING = "The state could not be saved: [Errno 28] No space left on device. Continuing."
+WAITING = "Not saved: [Errno 28] No space left on device. Retrying every 0.2 seconds"
 
 
 @pytest.mark.heavy
@@ -243,7 +243,7 @@ def test_a_full_disk_loses_nothing(data, begun, folder, uninterrupted, tmp_path)
     wait_for_words(WAITING, process, output=output)
     assert position(folder) == before
     room.touch()
-    assert GOING_ON in end(process, 0, output=output)
+    assert CONTINUING in end(process, 0, output=output)
     assert weights(folder) == weights(uninterrupted)
 
 
@@ -255,7 +255,7 @@ def test_a_stop_waits_for_room(data, tmp_path, answer):
     argv = options(data, tmp_path, "--set", "epochs=100")
     full = functools.partial(fill_the_disk, room)
     process = start(argv, output=output, save_seconds=0.0, before=full)
-    wait_for_words(GOING_ON, process, output=output)
+    wait_for_words(CONTINUING, process, output=output)
     os.kill(process.pid, signal.SIGTERM)
     wait_for_words(WAITING, process, output=output)
     if answer == "room":
@@ -266,7 +266,7 @@ def test_a_stop_waits_for_room(data, tmp_path, answer):
         time.sleep(SAME_SECONDS)
         os.kill(process.pid, signal.SIGTERM)
         text = end(process, 1, output=output)
-        assert "error: interrupted; the same command goes on from what is saved" in text
+        assert "error: interrupted; run the same command to resume" in text
         assert position(folder) is None
 
 
@@ -283,7 +283,7 @@ def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
         process = start(argv, output=output, save_seconds=0.0, before=try_again_soon)
         wait_for_words(WAITING, process, output=output)
         subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
-        assert GOING_ON in end(process, 0, output=output)
+        assert CONTINUING in end(process, 0, output=output)
         assert weights(disk / f"{NAME}-seed0") == weights(uninterrupted)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -303,6 +303,6 @@ def test_divergence_keeps_the_last_good_state(data, tmp_path):
         text,
     )
     assert message
-    info, arrays = state.load(folder)
-    assert info["stage"] == 1 and 1 <= info["step"] <= int(message[2])
+    record, arrays = state.load(folder)
+    assert record.stage == 1 and 1 <= record.step <= int(message[2])
     assert all(np.isfinite(array).all() for array in arrays)

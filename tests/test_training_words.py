@@ -1,4 +1,4 @@
-"""What is typed: mistakes are explained, the help is right, trials have names of their own."""
+"""What is typed: mistakes are explained, the help is right, trials have their own names."""
 
 import dataclasses
 import re
@@ -10,36 +10,40 @@ import textwrap
 import pytest
 
 from gdn_keras.model import build_model
-from training import CHECKOUT, recipes, runs
+from training import CHECKOUT, recipes
 from training.__main__ import EXAMPLES, main, make_parser
 from training.budgets import plan_run
+from training.options import Trial
 
 
 @pytest.mark.parametrize(
     "options, name",
     [
         (
-            "--holdout --set epochs=2 --set learning_rate=0.005",
+            {"holdout": True, "changes": ("epochs=2", "learning_rate=0.005")},
             "holdout-epochs2-learning_rate0.005",
         ),
-        ("--set channel_sigmas=[1,2]", "channel_sigmas1,2"),
-        ("--set channel_sigmas=[12]", "channel_sigmas12"),
-        ("--set dataset=a/b", "dataseta%2Fb"),
-        ("--then sampling_density=null --set limit=9", "limit9-then-sampling_densitynull"),
+        ({"changes": ("channel_sigmas=[1,2]",)}, "channel_sigmas1,2"),
+        ({"changes": ("channel_sigmas=[12]",)}, "channel_sigmas12"),
+        ({"changes": ("dataset=a/b",)}, "dataseta%2Fb"),
+        (
+            {"then": ("sampling_density=null",), "changes": ("limit=9",)},
+            "limit9-then-sampling_densitynull",
+        ),
     ],
 )
-def test_trials_have_names_of_their_own(options, name):
-    arguments = make_parser().parse_args(["run", "tiny_avg", *options.split()])
-    assert runs.chosen_recipe("tiny_avg", arguments).name == f"tiny_avg@{name}"
+def test_trials_have_their_own_names(options, name):
+    trial = Trial(**options)
+    assert trial.recipe("tiny_avg").name == f"tiny_avg@{name}"
 
 
 def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
     trial = ["tiny_avg", "--holdout", "--set", "channel_sigmas=[1, 2]", "--then", "epochs=1"]
     assert place("evaluate", *trial, "--seed", "2") == 1
-    advice = re.search(r"`(python -m training run .*)` makes it", capsys.readouterr().err)[1]
+    advice = re.search(r"`(python -m training run .*)` creates it", capsys.readouterr().err)[1]
     assert shlex.split(advice)[3:] == ["run", *trial, "--seed", "2"]
     assert place("run", "tiny_avg_transfer", "--holdout") == 1
-    assert "`python -m training run tiny_single --holdout` makes it" in capsys.readouterr().err
+    assert "`python -m training run tiny_single --holdout` creates it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_command_has_no_option_that_it_ignores(command, unread, capsys):
 
 
 def _contributed() -> recipes.Recipe:
-    """What the snippet yields, run where it is told to stand."""
+    """What the snippet yields, run in the module where it belongs."""
     text = (CHECKOUT / "CONTRIBUTING.md").read_text()
     (snippet,) = re.findall(r"(?ms)^   ```python\n(.*?)^   ```", text)
     scope = vars(recipes).copy()

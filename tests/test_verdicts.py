@@ -11,7 +11,6 @@ from training.reproduction import checks, claims, verdicts
 from training.reproduction.checks import CHECKS
 from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY, PaperValue
-from training.reproduction.results import Results
 from training.reproduction.verdicts import (
     VERDICTS,
     bounds,
@@ -21,6 +20,7 @@ from training.reproduction.verdicts import (
     overall,
     rules,
 )
+from training.reproduction.zoo_results import ZooResults
 
 PAPER = PaperValue(mean=90.0, std=0.1, runs=5, where="Table 0")
 
@@ -33,8 +33,8 @@ SINGLE = "fashion_single_2jet"
 
 def test_every_claim_is_measured_or_has_a_check_or_a_reason():
     for claim in CLAIMS:
-        ways = [way is not None for way in (claim.measure, claim.check, claim.not_at_hand)]
-        assert sum(ways) == 1, claim.text
+        kinds = [kind is not None for kind in (claim.measure, claim.check, claim.not_available)]
+        assert sum(kinds) == 1, claim.text
         assert set(claim.parts) <= set(CHECKS[claim.check].parts if claim.check else ())
         assert claim.loose == bool(re.search("generally|mostly|often", claim.text)), claim.text
     assert {claim.check for claim in CLAIMS} - {None} == set(CHECKS)
@@ -44,7 +44,7 @@ def test_every_claim_is_measured_or_has_a_check_or_a_reason():
 
 
 def test_what_judges_a_claim_does_not_depend_on_its_words():
-    """The same claims in other words, about curves, checks and numbers that are not at hand."""
+    """The same claims in other words, about curves, checks and numbers that are not available."""
     results = fashion()
     for claim in CLAIMS:
         same = dataclasses.replace(claim, text="Quod erat demonstrandum.")
@@ -118,13 +118,13 @@ def test_rules_state_every_threshold(monkeypatch):
 # --- claims about accuracies ---
 
 
-def fashion(*, single=0.93, max_=0.93, avg=0.93, **more) -> Results:
+def fashion(*, single=0.93, max_=0.93, avg=0.93, **more) -> ZooResults:
     folders = {
         "fashion_single_2jet": folder("fashion_single_2jet", curve(0.5, single, 0.6)),
         "fashion_max_2jet": folder("fashion_max_2jet", curve(0.87, max_, 0.92)),
         "fashion_avg_2jet": folder("fashion_avg_2jet", curve(0.88, avg, 0.91)),
     }
-    return Results({name: value for name, value in folders.items() if name not in more})
+    return ZooResults({name: value for name, value in folders.items() if name not in more})
 
 
 def test_a_claim_that_holds_is_reproduced():
@@ -147,7 +147,7 @@ def test_equal_curves_are_not_better_and_much_needs_a_margin():
         folders = {SINGLE: folder(SINGLE, single)}
         for name in ("fashion_max_2jet", "fashion_avg_2jet"):
             folders[name] = folder(name, several)
-        return judge(claim_with(words, "6.1"), Results(folders)).verdict
+        return judge(claim_with(words, "6.1"), ZooResults(folders)).verdict
 
     flat = curve(0.9, 0.9, 0.9)
     assert judged("somewhat better", flat, flat) == "not reproduced"
@@ -163,7 +163,7 @@ def test_similar_or_somewhat_better_tolerates_what_alike_does():
     def verdict(learned: float) -> str:
         values = dict.fromkeys(claim.models, learned) | dict.fromkeys(claim.rivals, 0.87)
         return judge(
-            claim, Results({n: folder(n, {"1.000": v}) for n, v in values.items()})
+            claim, ZooResults({n: folder(n, {"1.000": v}) for n, v in values.items()})
         ).verdict
 
     assert verdict(0.851) == verdict(0.87) == verdict(0.90) == "reproduced"
@@ -177,7 +177,7 @@ def test_missing_networks_leave_a_claim_open():
     judgement = judge(claim, fashion(fashion_avg_2jet=None, max_=0.8))
     assert judgement.verdict == "partly reproduced"
     assert judgement.extent == "2 of 3 networks trained"
-    assert judge(claim, Results({})) == ("not yet trained", "", None, "")
+    assert judge(claim, ZooResults({})) == ("not yet trained", "", None, "")
     pooling = claim_with("somewhat better than max pooling below")
     assert judge(pooling, fashion()).verdict == "reproduced"
     assert judge(pooling, fashion(fashion_max_2jet=None)).verdict == "not yet trained"
@@ -190,7 +190,7 @@ def test_a_trained_network_that_lacks_a_size_is_not_called_untrained():
     results.folders["fashion_avg_2jet"] = folder("fashion_avg_2jet", only_half)
     judgement = judge(claim, results)
     assert judgement.verdict == "holds so far" and judgement.extent == "2 of 3 networks measured"
-    results = Results({n: folder(n, only_half) for n in claim.models})
+    results = ZooResults({n: folder(n, only_half) for n in claim.models})
     assert judge(claim, results)[:2] == ("not yet measured", "not measured at all of these sizes")
 
 
@@ -200,7 +200,7 @@ def test_of_networks_that_are_trained_but_not_measured_only_the_others_count():
     at_all = curve(0.9, 0.92, 0.9)
     folders = {name: folder(name, at_all) for name in claim.models[:2]}
     folders[claim.models[0]] = folder(claim.models[0], curve(0.4, 0.92, 0.2), matched=at_all)
-    judgement = judge(claim, Results(folders))
+    judgement = judge(claim, ZooResults(folders))
     assert judgement.verdict == "holds so far"
     assert judgement.extent == f"1 of {len(claim.models)} networks measured"
 
@@ -208,7 +208,7 @@ def test_of_networks_that_are_trained_but_not_measured_only_the_others_count():
 def test_an_average_waits_for_all_networks():
     claim = claim_with("on average about 4 ppt better")
     pair = claim.models[0], claim.rivals[0]
-    results = Results({n: folder(n, {"1.000": ACCURACY[n].mean / 100}) for n in pair})
+    results = ZooResults({n: folder(n, {"1.000": ACCURACY[n].mean / 100}) for n in pair})
     judgement = judge(claim, results)  # 3.32 in the paper's own Table 6
     assert judgement == ("not yet trained", "+3.32 ppt", None, "2 of 12 networks trained")
 
@@ -231,7 +231,7 @@ def test_many_values_are_summed_up():
     expected = "+1.00, +0.38, -0.25, -0.88 ppt", pytest.approx(-0.875), ""
     assert judgement == ("partly reproduced", *expected)
     claim = claim_with("a smaller sigma_0 is slightly better")
-    results = Results({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
+    results = ZooResults({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
     assert re.fullmatch(r"\+0\.\d+ … \+0\.\d+ ppt; holds for 12 of 12", judge(claim, results).ours)
 
 
@@ -262,17 +262,17 @@ def test_other_numbers_do_not():
     assert verdict == "not reproduced"
 
 
-def test_what_is_not_at_hand_cannot_be_compared_whatever_is_trained():
-    (claim,) = [c for c in CLAIMS if c.not_at_hand and c.models[0].startswith("stir_sign")]
+def test_what_is_not_available_cannot_be_compared_whatever_is_trained():
+    (claim,) = [c for c in CLAIMS if c.not_available and c.models[0].startswith("stir_sign")]
     assert "GD-CNN" in claim.text
     flat = {str(size): 0.97 for size in range(17, 65)}
-    for results in (Results({}), Results({n: folder(n, flat) for n in claim.models})):
+    for results in (ZooResults({}), ZooResults({n: folder(n, flat) for n in claim.models})):
         verdict, reason, *_ = judge(claim, results)
         assert verdict == "cannot be compared" and len(reason) > 10
 
 
 def test_nothing_is_unmeasured_where_nothing_is_trained():
-    verdicts_seen = {judge(claim, Results({})).verdict for claim in CLAIMS}
+    verdicts_seen = {judge(claim, ZooResults({})).verdict for claim in CLAIMS}
     assert verdicts_seen == {"not yet trained", "cannot be compared"}
 
 
@@ -283,7 +283,7 @@ def test_zero_padding():
     assert (*claim.models, *claim.rivals) == pair
     for zero, verdict in ((0.89, "reproduced"), (0.86, "not reproduced")):
         values = zip(pair, (zero, 0.867), strict=True)
-        results = Results({name: folder(name, {"1.000": value}) for name, value in values})
+        results = ZooResults({name: folder(name, {"1.000": value}) for name, value in values})
         assert judge(claim, results).verdict == verdict
     printed = ACCURACY[pair[0]]
     assert printed.std is None and printed.mean == 89.33

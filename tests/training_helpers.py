@@ -10,8 +10,9 @@ from dataset_files import write_idx
 from gdn_keras import cpu
 from gdn_keras.datasets import load_samples
 from training import progress, state
-from training.__main__ import main, make_parser
-from training.runs import auto_precision
+from training.__main__ import main
+from training.options import auto_precision
+from training.workspace import Workspace
 
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
 
@@ -30,15 +31,16 @@ class Place:
             write_rates(self.runs)
         return main([*words, *where])
 
-    def arguments(self):
+    @property
+    def workspace(self):
         """What the functions behind the commands get."""
-        return make_parser().parse_args(["list", "--runs", str(self.runs), "--zoo", str(self.zoo)])
+        return Workspace(runs=self.runs, zoo=self.zoo, data=self.data)
 
     def folder(self, name):
         return self.runs / f"{name}-seed0"
 
     def record(self, name):
-        return json.loads((self.folder(name) / state.RECORD).read_text())
+        return state.read_record(self.folder(name))
 
 
 def write_rates(runs):

@@ -1,18 +1,20 @@
 """Train, evaluate and publish the networks of the zoo.
 
 Data: the folder in GDN_KERAS_DATA, or `--data`. Runs: GDN_KERAS_RUNS, or a folder in the user's
-cache. Whatever was stopped, by a signal, a kill or a power cut, goes on with the same command.
+cache. To resume a run that was stopped by a signal, a kill or a power cut, run the same command.
 
 Exit codes: 0 done, 1 an error, 2 a mistake in the command, 3 stopped on request, 4 another process
-works on the same run.
+is working on the same run.
 """
 
 import argparse
 import sys
-from functools import partial
+from pathlib import Path
 
 from training import commands, state
+from training.options import RunOptions, Trial
 from training.reproduction import commands as reproduction
+from training.workspace import Workspace
 
 EXAMPLES = {
     "list": (
@@ -51,7 +53,7 @@ EXAMPLES = {
 def main(argv: list[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
-        return _COMMANDS[arguments.command](arguments)
+        return _COMMANDS[arguments.command](arguments, make_workspace(arguments))
     except state.RunIsLocked as error:
         print(f"error: {error}", file=sys.stderr)
         return state.LOCKED
@@ -59,8 +61,85 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("error: interrupted; the same command goes on from what is saved", file=sys.stderr)
+        print("error: interrupted; run the same command to resume", file=sys.stderr)
         return 1
+
+
+# === From the command line to options ===
+
+
+def make_workspace(arguments: argparse.Namespace) -> Workspace:
+    given = vars(arguments)  # a command has only the options that it reads
+    return Workspace.locate(**{name: given.get(name) for name in _PLACES})
+
+
+def make_trial(arguments: argparse.Namespace) -> Trial:
+    return Trial(
+        holdout=arguments.holdout, changes=tuple(arguments.set), then=tuple(arguments.then)
+    )
+
+
+def make_run_options(arguments: argparse.Namespace, **more) -> RunOptions:
+    shared = ("seed", "budget", "precision", "devices", "jit", "start_from", "exact_phase")
+    return RunOptions(**{name: getattr(arguments, name) for name in shared}, **more)
+
+
+def _docs(arguments: argparse.Namespace) -> Path:
+    return Path(arguments.docs) if arguments.docs else reproduction.DOCS
+
+
+# === Commands ===
+
+
+def _list(arguments, workspace) -> int:
+    where = {"workspace": workspace, "seed": arguments.seed}
+    if arguments.cost:
+        return commands.list_costs(arguments.pattern, **where)
+    return commands.list_recipes(arguments.pattern, **where, compare=_compare)
+
+
+def _run(arguments, workspace) -> int:
+    options = make_run_options(arguments, trial=make_trial(arguments), more=arguments.more)
+    return commands.run(arguments.name, workspace=workspace, options=options)
+
+
+def _queue(arguments, workspace) -> int:
+    return commands.queue(
+        arguments.names,
+        workspace=workspace,
+        options=make_run_options(arguments),
+        compare=_compare,
+        hours=arguments.hours,
+        nice=arguments.nice,
+    )
+
+
+def _evaluate(arguments, workspace) -> int:
+    return commands.evaluate(
+        arguments.name,
+        workspace=workspace,
+        seed=arguments.seed,
+        trial=make_trial(arguments),
+        modes=("trained", *("exact",) * arguments.exact, *("matched",) * arguments.matched),
+        limit=arguments.limit,
+    )
+
+
+def _publish(arguments, workspace) -> int:
+    return commands.publish(
+        arguments.name, workspace=workspace, seed=arguments.seed, compare=_compare
+    )
+
+
+def _sweep(arguments, workspace) -> int:
+    return commands.sweep(
+        arguments.group,
+        workspace=workspace,
+        options=make_run_options(arguments, trial=make_trial(arguments)),
+        engine=arguments.engine,
+        workers=arguments.workers,
+        cluster=arguments.cluster,
+    )
 
 
 def _compare(recipe):
@@ -70,17 +149,22 @@ def _compare(recipe):
 
 
 _COMMANDS = {
-    "list": partial(commands.list_recipes, compare=_compare),
-    "run": commands.run,
-    "queue": partial(commands.queue, compare=_compare),
-    "evaluate": commands.evaluate,
-    "publish": partial(commands.publish, compare=_compare),
-    "sweep": commands.sweep,
-    "results": commands.results,
-    "report": reproduction.report,
-    "gallery": reproduction.gallery,
-    "statistics": reproduction.statistics,
+    "list": _list,
+    "run": _run,
+    "queue": _queue,
+    "evaluate": _evaluate,
+    "publish": _publish,
+    "sweep": _sweep,
+    "results": lambda arguments, _: commands.results(check=arguments.check),
+    "report": lambda arguments, where: reproduction.report(where, docs=_docs(arguments)),
+    "gallery": lambda arguments, where: reproduction.gallery(
+        arguments.names, workspace=where, docs=_docs(arguments)
+    ),
+    "statistics": lambda arguments, where: reproduction.statistics(arguments.file, workspace=where),
 }
+
+
+# === The parser ===
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -111,14 +195,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _place_options(listing, "seed", "zoo", "runs")
 
-    run = add("run", "train one recipe, or go on with it")
+    run = add("run", "train one recipe, or resume it")
     run.add_argument("name")
     run.add_argument(
         "--more",
         type=_positive,
         default=None,
         metavar="EPOCHS",
-        help="go on with the network of the zoo: its last stage again, at half the learning rate",
+        help="train the network of the zoo further: repeat its last stage at half the rate",
     )
     _training_options(run)
     _trial_options(run)
@@ -127,8 +211,10 @@ def make_parser() -> argparse.ArgumentParser:
     queue.add_argument(
         "names", nargs="*", help="default: those in progress, the first checkpoints, all others"
     )
-    queue.add_argument("--hours", type=float, default=None, help="stop cleanly after this time")
-    queue.add_argument("--nice", type=int, default=0, help="lower the priority by this")
+    queue.add_argument(
+        "--hours", type=float, default=None, help="stop cleanly after that many hours"
+    )
+    queue.add_argument("--nice", type=int, default=0, help="lower the priority by that much")
     _training_options(queue)
 
     evaluate = add("evaluate", "accuracy at all sizes on the full test set")
@@ -152,8 +238,8 @@ def make_parser() -> argparse.ArgumentParser:
     sweep = add("sweep", "train many recipes at once")
     sweep.add_argument("group", help="a group, or a pattern of names")
     sweep.add_argument("--engine", choices=("local", "ray"), default="local")
-    sweep.add_argument("--workers", type=int, default=2, help="recipes at the same time")
-    sweep.add_argument("--cluster", default=None, help="of a Ray cluster; default: a new one here")
+    sweep.add_argument("--workers", type=int, default=2, help="number of recipes at a time")
+    sweep.add_argument("--cluster", default=None, help="address; default: a new local one")
     _training_options(sweep)
     _trial_options(sweep)
 
@@ -164,7 +250,7 @@ def make_parser() -> argparse.ArgumentParser:
     results = add(
         "results", "bring zoo/registry.json, zoo/results.csv and the tables of networks up to date"
     )
-    results.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
+    results.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
 
     gallery = add("gallery", "draw figures from the networks of zoo/ and write docs/GALLERY.md")
     gallery.add_argument("names", nargs="*", help="figures; default: all")
@@ -175,8 +261,8 @@ def make_parser() -> argparse.ArgumentParser:
     statistics.add_argument(
         "file",
         nargs="?",
-        help="a CSV with the columns method, setting, run, accuracy; default: the runs of zoo/ and "
-        "of the folder of the runs",
+        help="a CSV with the columns method, setting, run, accuracy; default: the networks of zoo/ "
+        "and the runs on this machine",
     )
     _place_options(statistics, "zoo", "runs")
     return parser
@@ -193,11 +279,11 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
         default="auto",
-        help="auto: mixed_bfloat16 where the processor has it and the budget is cpu",
+        help="auto: mixed_bfloat16 if the CPU supports it and the budget is cpu",
     )
     parser.add_argument(
         "--from",
-        dest="start",
+        dest="start_from",
         default=None,
         metavar="NAME|none",
         help="the finished relative to start from, or none: from scratch, with all stages; "
@@ -208,9 +294,11 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=None,
         metavar="EPOCHS",
-        help="at the end of the cpu budget, so many epochs on every pixel",
+        help="epochs on every pixel at the end of the cpu budget",
     )
-    parser.add_argument("--devices", type=int, default=1, help="share every batch among so many")
+    parser.add_argument(
+        "--devices", type=int, default=1, help="number of devices that share every batch"
+    )
     parser.add_argument("--jit", action="store_true", help="compile the step with XLA")
     _place_options(parser)
 
@@ -229,7 +317,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="one more stage for a trial, like the last one but for this: "
+        help="one more stage for a trial, like the last one except for this setting: "
         "--then sampling_density=null --then epochs=0.1",
     )
 
@@ -243,12 +331,12 @@ _PLACES = {
 
 
 def _place_options(parser: argparse.ArgumentParser, *only: str) -> None:
-    """Which run it is and where things are; default all, for a command that reads all."""
+    """The seed of a run and the folders; by default all of them, or only those that are read."""
     if not only or "seed" in only:
         parser.add_argument("--seed", type=_seed, default=0)
-    for name, words in _PLACES.items():
+    for name, default in _PLACES.items():
         if not only or name in only:
-            parser.add_argument(f"--{name}", default=None, metavar="DIR", help=words)
+            parser.add_argument(f"--{name}", default=None, metavar="DIR", help=default)
 
 
 def _positive(text: str) -> float:

@@ -1,9 +1,8 @@
 """From a recipe and a budget to the stages that are run.
 
 `paper` is section 5 of the paper, one stage, on every pixel that matters (exact windows).
-`cpu` reaches what it can in hours on two cores: coarse grids, fewer epochs, and networks of several
-scale channels start from the single-channel network of the same family. NOTES.md has what was
-tried.
+`cpu` takes hours on two cores: coarse grids, fewer epochs, and networks with several scale channels
+start from the single-channel network of the same family. NOTES.md records what was tried.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from training.recipes import ALL, Recipe
 DENSITY = 1 / math.sqrt(2)
 REACH = 1.0
 STATISTICS_IMAGES = 4800
-EXACT = "exact"  # name of the last stage on every pixel, if it is asked for
+EXACT = "exact"  # name of an optional last stage, on every pixel
 EXACT_LEARNING_RATE = 0.001
 MORE = "more"  # name of a stage that a finished network of the zoo gets afterwards
-ASKED = (EXACT, MORE)  # stages that only some networks of a family have
+OPTIONAL = (EXACT, MORE)  # stages that only some networks of a family have
 BUDGETS = ("paper", "cpu")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stretch of training with one network, one data set and one learning rate curve."""
+    """A part of a run, with one network, one data set and one learning rate curve."""
 
     name: str
     config: GaussDerNetConfig
@@ -48,7 +47,7 @@ class Stage:
     sigma_learning_rate: float | None = None
     sigma_weight_decay: float | None = None
     fixed_last_sigma: bool = False
-    limit: int | None = None  # use only so many images: for trials, never for the zoo
+    limit: int | None = None  # number of images, for trials only; None: all
 
     def __post_init__(self):
         def expect(name: str, condition: bool, expected: str) -> None:
@@ -96,7 +95,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run does: where the weights start, then the stages."""
+    """What a run does: the initial weights, then the stages."""
 
     recipe: Recipe
     budget: str
@@ -105,7 +104,7 @@ class Plan:
 
     @property
     def statistics_images(self) -> int:
-        """Over how many images the batch statistics are measured again at the end, at most."""
+        """The largest number of images for measuring the batch statistics at the end."""
         return STATISTICS_IMAGES if self.budget == "cpu" and self.stages else 0
 
 
@@ -181,19 +180,13 @@ def _cpu_stage(
 def more_stage(last: Stage, *, epochs: float, dtype: str) -> Stage:
     """One more stage for a network that is finished: its last one, at half the learning rate.
 
-    At the full rate a short stage loses first what the last one had gained.
+    At the full rate, a short stage would first lose what the last one gained.
     """
     rate = last.learning_rate / 2
     return dataclasses.replace(last, name=MORE, epochs=epochs, learning_rate=rate, dtype=dtype)
 
 
-def resumed_plan(recipe: Recipe, info: dict[str, Any]) -> Plan:
-    """The plan a run was begun with, whatever the settings are by now."""
-    stages = tuple(Stage.from_dict(stage) for stage in info["stages"])
-    return Plan(recipe, info["budget"], info["warm_start"], stages)
-
-
-# group -> the one whose networks it may start from, besides its own
+# group -> another group whose networks it may start from
 _VARIANT_OF = {"fashion_translated": "fashion", "cifar_mirror": "cifar"}
 
 
@@ -275,9 +268,9 @@ def _stage(recipe: Recipe, dtype: str) -> Stage:
     )
 
 
-# --- stages of the cpu budget; NOTES.md has what was tried on validation splits, and what not ---
-# A network of one scale channel has the first stage only; one that starts from a relative leaves
-# out what the relative has had.
+# --- stages of the cpu budget; NOTES.md records what was tried on validation splits ---
+# A network with one scale channel has the first stage only; one that starts from a relative skips
+# the stages that the relative has had.
 _TINY = (
     {"name": "single", "epochs": 2, "limit": 640},
     {"name": "together", "epochs": 2, "limit": 640},

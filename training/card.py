@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras import datasets, plots, zoo
+from gdn_keras import datasets, markdown, plots, zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet
@@ -15,9 +15,9 @@ from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
 from gdn_keras.records import LICENCE
 from training.budgets import MORE
 from training.comparison import NO_COMPARISON, Comparison
-from training.evaluate import test_sizes
+from training.measurement import test_sizes
 from training.recipes import Recipe
-from training.runs import images_seen, trained_further
+from training.run_record import RunRecord
 from training.styles import STYLES
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def reference_size(recipe: Recipe) -> str:
 
 def card(
     recipe: Recipe,
+    *,
     config: GaussDerNetConfig,
     metrics: zoo.Metrics,
-    facts: dict[str, Any],
-    *,
+    record: RunRecord,
     comparison: Comparison = NO_COMPARISON,
 ) -> str:
     """The folder's README.md."""
@@ -60,7 +60,7 @@ def card(
         f"Measured on all {metrics.num_test_images:,} test images per size, "
         + " ".join([f"{_computed(config)}.", *_size_notes(data, metrics)]),
         "",
-        *_table(data, metrics, reference=reference_size(recipe)),
+        _table(data, metrics, reference=reference_size(recipe)),
         "",
         *_clamped(config, metrics),
     ]
@@ -68,18 +68,18 @@ def card(
         lines += [f"![accuracy per size]({FIGURE})", ""]
     for paragraph in comparison.paragraphs(metrics):
         lines += [paragraph, ""]
-    lines += ["## How it was trained", *_history(recipe, facts)]
-    for stage in facts["stages"]:
+    lines += ["## How it was trained", *_history(recipe, record)]
+    for stage in record.stages:
         lines.append(
-            f"- stage `{stage['name']}`: {_epochs(stage['epochs'])}, batch {stage['batch_size']}, "
-            f"learning rate {stage['learning_rate']} → {stage['final_learning_rate']} (cosine, "
-            f"warm-up {stage['warmup']:.0%}), weight decay {stage['weight_decay']}, "
-            f"{_dropout(stage['config'])}"
-            f"{', '.join(stage['augment']) or 'no augmentation'}, {stage['dtype']}"
+            f"- stage `{stage.name}`: {_epochs(stage.epochs)}, batch {stage.batch_size}, "
+            f"learning rate {stage.learning_rate} → {stage.final_learning_rate} (cosine, "
+            f"warm-up {stage.warmup:.0%}), weight decay {stage.weight_decay}, "
+            f"{_dropout(stage.config)}"
+            f"{', '.join(stage.augment) or 'no augmentation'}, {stage.dtype}"
         )
-    if facts["statistics_images"]:
+    if record.statistics_images:
         lines.append(
-            f"- then the batch statistics were measured over {facts['statistics_images']:,} "
+            f"- then the batch statistics were measured over {record.statistics_images:,} "
             "training images"
         )
     lines += [
@@ -108,20 +108,19 @@ def card(
 
 
 def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
-    """What is new about networks with mirror padding, and why it suits the data."""
+    """What mirror padding is, and why it suits the data."""
     if config.padding != "mirror":
         return []
     lines = [
-        "Where the image ends, it goes on as its mirror image (padding `mirror`), where the "
-        f"paper's networks pad every layer, as `{recipe.name.removesuffix('_mirror')}` does. This "
-        "was thought of when test accuracies of `cifar_avg_2jet` were known, and tried on training "
-        "images."
+        "The image is extended by mirroring (padding `mirror`), whereas the paper's networks pad "
+        f"every layer, as `{recipe.name.removesuffix('_mirror')}` does. The idea came when test "
+        "accuracies of `cifar_avg_2jet` were known, and was tried on training images."
     ]
     data = datasets.get(recipe.dataset)
     if data.surroundings == "mirrored" and data.sizes.unit == "factor":
         lines.append(
-            "The images of this data set were made in the same way: what is left free around those "
-            f"below size factor {data.image_size[0] / data.sizes.side:g} is their mirror image."
+            "The images of this data set were made in the same way: those below size factor "
+            f"{data.image_size[0] / data.sizes.side:g} are extended by mirroring."
         )
     return lines
 
@@ -161,35 +160,35 @@ def _computed(config: GaussDerNetConfig) -> str:
     return " and ".join(words) or "on every pixel"
 
 
-def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
+def _history(recipe: Recipe, record: RunRecord) -> list[str]:
     # a relative of another seed is not what the seed of this network suggests
-    seeds = (None, facts["seed"])
+    seeds = (None, record.seed)
     started = [
-        f"`{a['name']}`"
-        + ("" if a["seed"] in seeds else f" (seed {a['seed']})")
-        + ("" if a.get("images") is None else f" as it was after {a['images']:,} images")
-        for a in facts["ancestors"]
+        f"`{ancestor.name}`"
+        + ("" if ancestor.seed in seeds else f" (seed {ancestor.seed})")
+        + ("" if ancestor.images is None else f" as it was after {ancestor.images:,} images")
+        for ancestor in record.ancestors
     ]
     if recipe.transfer_from:
         return [
             f"Not at all: these are the weights of {started[0]}, in "
             f"{len(recipe.config.channel_sigmas)} scale channels instead of one."
         ]
-    minutes = facts["seconds"] / 60
+    minutes = record.seconds / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     duration = "1 minute" if duration == "1 minutes" else duration
-    full = facts["budget"] == "paper"
-    further = trained_further(facts)
+    full = record.budget == "paper"
+    further = record.trained_further
     lines = [
-        f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on "
-        f"{_machine(facts)}{', the full schedule of the paper' * full}"
+        f"Budget `{record.budget}`: {record.describe_images()}, in {duration} on "
+        f"{_machine(record)}{', the full schedule of the paper' * full}"
         f"{' and more' * (full and further)}. "
-        f"Seed {facts['seed']}."
+        f"Seed {record.seed}."
     ]
-    configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
+    configs = [stage.config for stage in record.stages]
     less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
     less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
-    less += ["for fewer images"] * _fewer_images(recipe, facts)
+    less += ["for fewer images"] * _fewer_images(recipe, record)
     if not full and less:
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
@@ -205,55 +204,48 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _machine(facts: dict[str, Any]) -> str:
-    if facts.get("cpu") is None or trained_further(facts):  # perhaps on several
+def _machine(record: RunRecord) -> str:
+    if record.cpu is None or record.trained_further:  # perhaps on several
         return "the machine it was trained on"
-    return facts["cpu"]
+    return record.cpu
 
 
-def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:
-    """Whether all stages, the ancestors' included, have seen fewer images than the paper's epochs.
+def _fewer_images(recipe: Recipe, record: RunRecord) -> bool:
+    """Whether all stages, including the ancestors', saw fewer images than the paper's epochs.
 
-    Images of ancestors that are not known count as none.
+    Unknown numbers of images count as zero.
     """
-    epochs = sum(stage["epochs"] for stage in facts["stages"])
-    ancestors = sum(ancestor.get("images") or 0 for ancestor in facts["ancestors"])
-    return epochs * (1 + ancestors / facts["images_seen"]) < recipe.epochs
+    epochs = sum(stage.epochs for stage in record.stages)
+    ancestors = sum(ancestor.images or 0 for ancestor in record.ancestors)
+    return epochs * (1 + ancestors / record.images_seen) < recipe.epochs
 
 
 def _epochs(count: float) -> str:
     return f"{count:.3g} epoch{'s' * (count != 1)}"
 
 
-def _dropout(config: dict[str, Any]) -> str:
+def _dropout(config: GaussDerNetConfig) -> str:
     """What a network of several scale channels was trained with."""
-    if len(config["channel_sigmas"]) == 1:
+    if len(config.channel_sigmas) == 1:
         return ""
-    share = config["scale_dropout"]
+    share = config.scale_dropout
     return f"scale-channel dropout {share:g}, " if share else "no scale-channel dropout, "
 
 
 def _size_notes(data: DataSet, metrics: zoo.Metrics) -> list[str]:
-    """What the table does not say about its sizes."""
+    """What the table does not show about its sizes."""
     shown, count = len(shown_sizes(metrics.accuracy)), len(metrics.accuracy)
     some = f"{shown} of {count} are shown, metrics.json and the mean have all"
     words = "; ".join(filter(None, [data.sizes.note, some if shown < count else ""]))
     return [f"{words}."] if words else []
 
 
-def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
+def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> str:
     keys = shown_sizes(metrics.accuracy)
     several = len(metrics.accuracy) > 1
-    rows = [
-        ["size", *map(data.sizes.heading, keys)],
-        ["---"] * (len(keys) + 1),
-        ["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys)],
-    ]
-    if several:
-        for row, cell in zip(
-            rows, ("mean", "---", f"**{100 * metrics.mean_accuracy:.2f}**"), strict=True
-        ):
-            row.append(cell)
+    header = ["size", *map(data.sizes.heading, keys), *["mean"] * several]
+    mean = [f"**{100 * metrics.mean_accuracy:.2f}**"] * several
+    rows = [["accuracy %", *(f"{100 * metrics.accuracy[k]:.2f}" for k in keys), *mean]]
     others = {"every pixel": metrics.exact_accuracy, "sigmas × size": metrics.matched_accuracy}
     for words, other in others.items():
         if other:
@@ -264,11 +256,11 @@ def _table(data: DataSet, metrics: zoo.Metrics, *, reference: str) -> list[str]:
         difference = 100 * metrics.accuracy[reference] - paper
         rows.append([f"paper, {metrics.paper_where}", f"{paper:.2f}"])
         rows.append(["difference", f"{difference:+.2f}"])
-    return ["| " + " | ".join(row) + " |" for row in rows]
+    return markdown.table(header, rows=rows)
 
 
 def draw_accuracy(recipe: Recipe, metrics: zoo.Metrics) -> Figure:
-    """The card's figure: accuracy at every size, with matched sigmas too where that is known."""
+    """The card's figure: accuracy at every size, and with matched sigmas if measured."""
     sizes = test_sizes(recipe)
 
     def curve(accuracy: dict[str, float]) -> dict[float, float]:

@@ -7,35 +7,19 @@ import fnmatch
 import os
 import sys
 import time
-from pathlib import Path
 
 from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 from training import CHECKOUT, state
 from training.comparison import Compare
+from training.options import NO_TRIAL, RunOptions, Trial, auto_precision
 from training.recipes import ALL, RECIPES, Recipe, get
-from training.runs import (
-    all_runs,
-    ancestors,
-    auto_precision,
-    check_options,
-    chosen_recipe,
-    finished_folder,
-    is_finished,
-    is_published,
-    load_finished,
-    make_plan,
-    precision,
-    published_to_go_on,
-    read_record,
-    run_folder,
-    status,
-    trial_options,
-    zoo_folder,
-)
+from training.runs import check_options, finished_folder, further_record, make_plan
 from training.stopping import STOPPED, Stopping
+from training.workspace import Workspace
 
-_WAY_WORDS = {
+_RESUME = "run the same command to resume"
+_MODE_LABELS = {
     "trained": "as trained",
     "exact": "every pixel",
     "matched": "all sigmas times the size factor",
@@ -67,249 +51,299 @@ FIRST = (
 )
 
 
-def run(arguments) -> int:
-    recipe = chosen_recipe(arguments.name, arguments)
+def run(name: str, *, workspace: Workspace, options: RunOptions) -> int:
+    recipe = options.trial.recipe(name)
     with Stopping() as stop:
-        done = _train(recipe, arguments, stop)
-    print(f"{recipe.name}: {'finished' if done else 'stopped; the same command goes on'}")
+        done = _train(recipe, workspace=workspace, options=options, stop=stop)
+    print(f"{recipe.name}: {'finished' if done else f'stopped; {_RESUME}'}")
     return 0 if done else STOPPED
 
 
-def _train(recipe: Recipe, arguments, stop: Stopping) -> bool:
+def _train(recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: Stopping) -> bool:
     from training import devices
 
-    devices.prepare(arguments.devices)
+    devices.prepare(options.devices)
     main = devices.is_main()
-    folder = run_folder(recipe.name, arguments)
+    folder = workspace.run_folder(recipe.name, seed=options.seed)
     with state.lock(folder) if main else contextlib.nullcontext():
-        record = read_record(folder)
+        record = state.read_record(folder)
         if record is not None:
-            check_options(record, arguments)
+            check_options(record, workspace=workspace, options=options)
             return True
         saved = state.load(folder)
-        if saved is None and getattr(arguments, "more", None) is not None:
-            saved = published_to_go_on(recipe, arguments), None
-        plan = make_plan(recipe, arguments, begun=saved and saved[0])
+        if saved is None and options.more is not None:
+            saved = further_record(recipe, workspace=workspace, options=options), None
+        plan = make_plan(recipe, workspace=workspace, options=options, saved=saved and saved[0])
         from training.trainer import Run, train  # after all checks: Keras takes seconds to load
 
         relative = None
         if saved is None and plan.warm_start:
-            relative = load_finished(plan.warm_start, arguments)
+            relative = workspace.load_finished(plan.warm_start, seed=options.seed)
         elif saved is not None and saved[1] is None:
-            relative = load_finished(recipe.name, arguments)
+            relative = workspace.load_finished(recipe.name, seed=options.seed)
         job = Run(
             plan,
             folder,
-            seed=arguments.seed,
-            data_dir=arguments.data and Path(arguments.data),
-            devices=arguments.devices,
-            jit=arguments.jit,
+            seed=options.seed,
+            data_dir=workspace.data,
+            devices=options.devices,
+            jit=options.jit,
             writes=main,
-            ancestors=tuple(ancestors(plan.warm_start, arguments)),
+            ancestors=workspace.lineage(plan.warm_start, seed=options.seed),
         )
         stop = devices.stop_together(stop)
         return train(job, saved=saved, relative=relative, stop=stop)
 
 
-def queue(arguments, compare: Compare) -> int:
+def queue(
+    names: list[str],
+    *,
+    workspace: Workspace,
+    options: RunOptions,
+    compare: Compare,
+    hours: float | None = None,
+    nice: int = 0,
+) -> int:
     """Train, evaluate and publish, one recipe after another, until the time is up."""
-    os.nice(arguments.nice)
-    recipes = [get(name) for name in arguments.names or _by_priority(arguments)]
-    deadline = None if arguments.hours is None else time.time() + 3600 * arguments.hours
+    os.nice(nice)
+    seed = options.seed
+    recipes = [get(name) for name in names or by_priority(workspace, seed=seed)]
+    deadline = None if hours is None else time.time() + 3600 * hours
     failed, published = [], False
     with Stopping(deadline=deadline) as stop:
         for number, recipe in enumerate(recipes):
             try:
-                if _is_due(recipe, arguments) and not stop():
-                    print(f"Queue: {_time_left(recipes[number:], arguments)}", flush=True)
-                    published |= _train_to_zoo(recipe, arguments, compare, stop)
-                elif recipe.name in arguments.names and not stop():
+                if _is_due(recipe, workspace=workspace, seed=seed) and not stop():
+                    left = _time_left(recipes[number:], workspace=workspace, options=options)
+                    print(f"Queue: {left}", flush=True)
+                    published |= _train_to_zoo(
+                        recipe, workspace=workspace, options=options, compare=compare, stop=stop
+                    )
+                elif recipe.name in names and not stop():
                     print(
-                        f"{recipe.name}: published already; delete its folders in "
-                        f"{zoo_folder(arguments)} and {all_runs(arguments)} to train it again"
+                        f"{recipe.name}: already published; delete its folders in "
+                        f"{workspace.zoo} and {workspace.runs} to train it again"
                     )
             except state.RunIsLocked as error:
-                print(f"{recipe.name}: left out. {error}")
+                print(f"{recipe.name}: skipped. {error}")
             except (ValueError, OSError, RuntimeError) as error:
                 print(f"{recipe.name}: {error}", file=sys.stderr)
                 failed.append(recipe.name)
     if failed:
         print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
     if published:
-        _advise(arguments)
+        _advise(workspace)
     if stop():
-        print("Stopped; the same command goes on.")
+        print(f"Stopped; {_RESUME}.")
     return 1 if failed else STOPPED if stop.asked else 0
 
 
-def _time_left(recipes: list[Recipe], arguments) -> str:
-    """How long the queue will take, by what its networks cost; empty if nothing is left."""
+def _time_left(recipes: list[Recipe], *, workspace: Workspace, options: RunOptions) -> str:
+    """How long the queue will take, estimated by what its networks cost."""
     from training.costs import estimate_hours
 
-    open_ = [recipe for recipe in recipes if _is_due(recipe, arguments)]
-    if not open_:
-        return ""
-    finished = {name for name in ALL if is_finished(name, arguments)}
-    rates = {"runs": all_runs(arguments), "dtype": precision(arguments)}
-    estimates = estimate_hours(open_, budget=arguments.budget, finished=finished, **rates)
-    known = [hours for _, hours in estimates if hours is not None]
-    return f"{len(open_)} to train, about {sum(known):.1f} hours by their multiply-adds"
+    due = [r for r in recipes if _is_due(r, workspace=workspace, seed=options.seed)]
+    estimates = estimate_hours(
+        due,
+        budget=options.budget,
+        finished=workspace.finished(seed=options.seed),
+        runs=workspace.runs,
+        dtype=options.dtype,
+    )
+    hours = sum(hours for _, hours in estimates if hours is not None)
+    return f"{len(due)} to train, about {hours:.1f} hours by their multiply-adds"
 
 
-def _is_due(recipe: Recipe, arguments) -> bool:
+def _is_due(recipe: Recipe, *, workspace: Workspace, seed: int) -> bool:
     """Not published yet, or trained further since."""
     name = recipe.name
-    return status(name, arguments) == "in progress" or not is_published(name, arguments)
+    in_progress = workspace.status(name, seed=seed) == "in progress"
+    return in_progress or not workspace.is_published(name)
 
 
-def _train_to_zoo(recipe: Recipe, arguments, compare: Compare, stop: Stopping) -> bool:
+def _train_to_zoo(
+    recipe: Recipe,
+    *,
+    workspace: Workspace,
+    options: RunOptions,
+    compare: Compare,
+    stop: Stopping,
+) -> bool:
     """Whether it is published now."""
-    if not _train(recipe, arguments, stop):
+    seed = options.seed
+    if not _train(recipe, workspace=workspace, options=options, stop=stop):
         return False
-    if _evaluate(recipe, arguments, way="trained", stop=stop) is None:
+    if _evaluate(recipe, workspace=workspace, seed=seed, mode="trained", stop=stop) is None:
         return False
-    _publish(recipe, arguments, compare)
+    _publish(recipe, workspace=workspace, seed=seed, compare=compare)
     return True
 
 
-def _by_priority(arguments) -> list[str]:
+def by_priority(workspace: Workspace, *, seed: int) -> list[str]:
     """What is in progress, then the first checkpoints, then everything."""
-    begun = [name for name in RECIPES if status(name, arguments) == "in progress"]
-    return list(dict.fromkeys([*begun, *FIRST, *RECIPES]))
+    started = [n for n in RECIPES if workspace.status(n, seed=seed) == "in progress"]
+    return list(dict.fromkeys([*started, *FIRST, *RECIPES]))
 
 
-def evaluate(arguments) -> int:
-    recipe = chosen_recipe(arguments.name, arguments)
-    trial = arguments.set + arguments.then
-    if trial and not arguments.holdout:
+def evaluate(
+    name: str,
+    *,
+    workspace: Workspace,
+    seed: int,
+    trial: Trial = NO_TRIAL,
+    modes: tuple[str, ...] = ("trained",),
+    limit: int | None = None,
+) -> int:
+    recipe = trial.recipe(name)
+    if trial and not trial.holdout:
         raise ValueError(
             "A trial is measured on the validation split, never on the test set: it must have been "
-            f"run with --holdout. Received: {' '.join(trial)} without it."
+            f"run with --holdout. Received: {' '.join(trial.changes + trial.then)} without it."
         )
-    if arguments.limit is not None and not (arguments.holdout and arguments.limit > 0):
+    if limit is not None and not (trial.holdout and limit > 0):
         raise ValueError(
-            "The test set is measured whole; `--limit` must be a positive number and needs "
-            f"--holdout. Received: --limit {arguments.limit}."
+            "The whole test set is measured; `--limit` must be a positive number and needs "
+            f"--holdout. Received: --limit {limit}."
         )
     with Stopping() as stop:
-        for way in ("trained", *(w for w in ("exact", "matched") if getattr(arguments, w))):
-            results = _evaluate(recipe, arguments, way=way, stop=stop)
+        for mode in modes:
+            results = _evaluate(
+                recipe,
+                workspace=workspace,
+                seed=seed,
+                trial=trial,
+                mode=mode,
+                limit=limit,
+                stop=stop,
+            )
             if results is None:
-                print(f"{recipe.name}: stopped; the same command goes on")
+                print(f"{recipe.name}: stopped; {_RESUME}")
                 return STOPPED
-            print(f"{recipe.name}, {_WAY_WORDS[way]}:")
+            print(f"{recipe.name}, {_MODE_LABELS[mode]}:")
             for key, result in results.items():
                 share = 100 * result.correct / result.images
                 print(f"  {key:>6}  {share:6.2f} %  of {result.images:,}")
     return 0
 
 
-def _evaluate(recipe: Recipe, arguments, *, way: str, stop: Stopping):
-    folder = finished_folder(recipe.name, arguments)
-    from training.evaluate import evaluate as measure_all
+def _evaluate(
+    recipe: Recipe,
+    *,
+    workspace: Workspace,
+    seed: int,
+    mode: str,
+    stop: Stopping,
+    trial: Trial = NO_TRIAL,
+    limit: int | None = None,
+):
+    folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
+    from training.measurement import measure_sizes
 
     with state.lock(folder):
-        return measure_all(
-            load_finished(recipe.name, arguments),
-            recipe,
-            folder,
-            way=way,
-            split="validation" if getattr(arguments, "holdout", False) else "test",
-            limit=getattr(arguments, "limit", None),
-            data_dir=arguments.data and Path(arguments.data),
+        return measure_sizes(
+            workspace.load_finished(recipe.name, seed=seed),
+            recipe=recipe,
+            folder=folder,
+            mode=mode,
+            split="validation" if trial.holdout else "test",
+            limit=limit,
+            data_dir=workspace.data,
             stop=stop,
         )
 
 
-def publish(arguments, compare: Compare) -> int:
-    _publish(get(arguments.name), arguments, compare)
-    _advise(arguments)
+def publish(name: str, *, workspace: Workspace, seed: int, compare: Compare) -> int:
+    _publish(get(name), workspace=workspace, seed=seed, compare=compare)
+    _advise(workspace)
     return 0
 
 
-def _publish(recipe: Recipe, arguments, compare: Compare) -> None:
-    folder = finished_folder(recipe.name, arguments)
-    from training.evaluate import read_results
+def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
+    folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=NO_TRIAL)
+    from training.measurement import read_results
     from training.publish import publish as write
 
-    ways = {way: read_results(recipe, folder, way=way) for way in ("exact", "matched")}
-    if is_published(recipe.name, arguments):
-        before = zoo.read_folder(zoo_folder(arguments) / recipe.name).metrics
-        for way, results in ways.items():
-            if results is None and getattr(before, f"{way}_accuracy"):
+    modes = {mode: read_results(recipe, folder=folder, mode=mode) for mode in ("exact", "matched")}
+    if workspace.is_published(recipe.name):
+        before = zoo.read_folder(workspace.zoo / recipe.name).metrics
+        for mode, results in modes.items():
+            if results is None and getattr(before, f"{mode}_accuracy"):
                 raise ValueError(
-                    f"{recipe.name} of the zoo has accuracies with {_WAY_WORDS[way]}, which must "
-                    "not be lost: "
-                    f"`python -m training evaluate {recipe.name} --{way}` measures the new ones."
+                    f"{recipe.name} of the zoo has accuracies with {_MODE_LABELS[mode]}, which "
+                    "must not be lost: "
+                    f"`python -m training evaluate {recipe.name} --{mode}` measures the new ones."
                 )
     written = write(
         recipe,
-        load_finished(recipe.name, arguments),
-        read_results(recipe, folder),
-        folder,
-        zoo_folder=zoo_folder(arguments),
-        ancestors=ancestors(recipe.name, arguments)[1:],
+        model=workspace.load_finished(recipe.name, seed=seed),
+        results=read_results(recipe, folder=folder),
+        folder=folder,
+        zoo_folder=workspace.zoo,
+        ancestors=workspace.lineage(recipe.name, seed=seed)[1:],
         comparison=compare(recipe),
-        **ways,
+        **modes,
     )
     print(f"{recipe.name}: published, mean accuracy {100 * written.metrics.mean_accuracy:.2f} %")
 
 
-def _advise(arguments) -> None:
-    """What is made from the checkout's zoo is not written on the way: people may work on it."""
-    if not arguments.zoo:
+def _advise(workspace: Workspace) -> None:
+    """What is generated from the checkout's zoo is not updated by itself: people may edit it."""
+    if workspace.is_checkout:
         commands = ", ".join(f"`python -m training {c}`" for c in ("results", "report", "gallery"))
         print(f"{commands} bring tables, report and gallery up to date.")
 
 
-def results(arguments) -> int:
+def results(*, check: bool = False) -> int:
     from gdn_keras.results import update
 
     configurations = {name: (recipe.dataset, recipe.config) for name, recipe in RECIPES.items()}
-    stale = update(CHECKOUT, configurations=configurations, check=arguments.check)
+    stale = update(CHECKOUT, configurations=configurations, check=check)
     for path in stale:
-        print(f"{'stale' if arguments.check else 'updated'}: {path.relative_to(CHECKOUT)}")
-    return int(arguments.check and bool(stale))
+        print(f"{'stale' if check else 'updated'}: {path.relative_to(CHECKOUT)}")
+    return int(check and bool(stale))
 
 
-def sweep(arguments) -> int:
+def sweep(
+    pattern: str,
+    *,
+    workspace: Workspace,
+    options: RunOptions,
+    engine: str = "local",
+    workers: int = 2,
+    cluster: str | None = None,
+) -> int:
     from training.sweep import Task, run_sweep
 
-    names = [name for name in _matching(arguments.group) if not ALL[name].transfer_from]
+    names = [name for name in _matching(pattern) if not ALL[name].transfer_from]
     if not names:
         groups = sorted({recipe.group for recipe in RECIPES.values()})
         raise ValueError(
             f"`group` must be one of {', '.join(groups)}, or a pattern that matches names of "
-            f"recipes. Received: {arguments.group!r}."
+            f"recipes. Received: {pattern!r}."
         )
-    if arguments.workers < 1:
-        raise ValueError(f"`--workers` must be positive. Received: {arguments.workers}.")
+    if workers < 1:
+        raise ValueError(f"`--workers` must be positive. Received: {workers}.")
     tasks = []
     for name in names:
-        folder = run_folder(chosen_recipe(name, arguments).name, arguments)
-        tasks.append(Task(name, _run_words(name, arguments), folder.absolute()))
-    outcomes = set(run_sweep(tasks, arguments).values())
+        folder = workspace.run_folder(options.trial.recipe(name).name, seed=options.seed)
+        command = run_command_line(name, workspace=workspace, options=options)
+        tasks.append(Task(name, command, folder.absolute()))
+    outcomes = run_sweep(
+        tasks, engine=engine, workers=workers, cluster=cluster, devices=options.devices
+    )
+    outcomes = set(outcomes.values())
     if "stopped" in outcomes:
-        print("Stopped; the same command goes on.")
+        print(f"Stopped; {_RESUME}.")
     return 1 if outcomes - {"finished", "stopped"} else STOPPED if "stopped" in outcomes else 0
 
 
-def _run_words(name: str, arguments) -> list[str]:
+def run_command_line(name: str, *, workspace: Workspace, options: RunOptions) -> list[str]:
     """The command that trains one recipe of a sweep, the same on every node."""
-    words = [sys.executable, "-m", "training", "run", name, *trial_options(arguments)]
-    for option in ("seed", "budget", "precision", "devices"):
-        words += [f"--{option}", str(getattr(arguments, option))]
-    for option, value in (("from", arguments.start), ("exact-phase", arguments.exact_phase)):
-        words += [f"--{option}", str(value)] if value is not None else []
-    places = {
-        "runs": all_runs(arguments),
-        "data": arguments.data or os.environ.get(ENVIRONMENT_VARIABLE),
-        "zoo": arguments.zoo,
-    }
-    for option, place in places.items():
-        if place:
-            words += [f"--{option}", str(Path(place).absolute())]
-    return words + ["--jit"] * arguments.jit
+    words = [sys.executable, "-m", "training", "run", name, *options.command_line()]
+    data = workspace.data or os.environ.get(ENVIRONMENT_VARIABLE)
+    for option, folder in {"runs": workspace.runs, "data": data, "zoo": workspace.zoo}.items():
+        words += [f"--{option}", os.path.abspath(folder)] if folder else []
+    return words
 
 
 def _matching(pattern: str) -> list[str]:
@@ -322,53 +356,49 @@ def _matching(pattern: str) -> list[str]:
     ]
 
 
-def list_recipes(arguments, compare: Compare) -> int:
-    """Every recipe: status, the paper's number, ours; or what it costs."""
-    if arguments.cost:
-        return _list_costs(arguments)
-
+def list_recipes(pattern: str, *, workspace: Workspace, seed: int, compare: Compare) -> int:
+    """Every recipe: status, the paper's number, ours."""
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)
     print(f"{'recipe':48} {'status':12} {'paper':>6} {'ours':>6} {'mean':>6}")
-    for name in _matching(arguments.pattern):
+    for name in _matching(pattern):
         printed, ours, mean = compare(ALL[name]).accuracy, "", ""
-        here = status(name, arguments)
-        if is_published(name, arguments):
-            metrics = zoo.read_folder(zoo_folder(arguments) / name).metrics
+        status = workspace.status(name, seed=seed)
+        if workspace.is_published(name):
+            metrics = zoo.read_folder(workspace.zoo / name).metrics
             ours = f"{100 * metrics.accuracy.get('1.000', metrics.mean_accuracy):.2f}"
             mean = f"{100 * metrics.mean_accuracy:.2f}"
-        counts[here] += 1
+        counts[status] += 1
         note = "  (derived)" if ALL[name].transfer_from else ""
         paper = f"{100 * printed:.2f}" if printed else ""
-        print(f"{name:48} {here:12} {paper:>6} {ours:>6} {mean:>6}{note}")
-    print(", ".join(f"{count} {word}" for word, count in counts.items()))
+        print(f"{name:48} {status:12} {paper:>6} {ours:>6} {mean:>6}{note}")
+    print(", ".join(f"{count} {status}" for status, count in counts.items()))
     return 0
 
 
-def _list_costs(arguments) -> int:
-    """Every recipe with the cpu budget: GFLOP per image, images, hours; and what is left in all."""
+def list_costs(pattern: str, *, workspace: Workspace, seed: int) -> int:
+    """Every recipe with the cpu budget: GFLOP per image, images, hours; and the hours left."""
     from training.costs import estimate_hours
 
-    names = _matching(arguments.pattern)
-    finished = {name for name in ALL if is_finished(name, arguments)}
+    names = _matching(pattern)
     estimates = estimate_hours(
         [ALL[name] for name in names],
         budget="cpu",
-        finished=finished,
-        runs=all_runs(arguments),
+        finished=workspace.finished(seed=seed),
+        runs=workspace.runs,
         dtype=auto_precision("cpu"),
     )
     print(f"{'recipe':48} {'status':12} {'GFLOP/image':>11} {'images':>10} {'hours':>6}")
     left, unknown = 0.0, 0
     for name, (cost, hours) in zip(names, estimates, strict=True):
-        here = status(name, arguments)
+        status = workspace.status(name, seed=seed)
         if cost is None:
-            row, unknown = f"{'?':>11} {'?':>10} {'?':>6}", unknown + (here != "trained")
+            row, unknown = f"{'?':>11} {'?':>10} {'?':>6}", unknown + (status != "trained")
         else:
             row = f"{cost.gflop:11.2f} {cost.images:10,} {hours:6.2f}"
-            left += hours * (here != "trained")
-        print(f"{name:48} {here:12} {row}")
+            left += hours * (status != "trained")
+        print(f"{name:48} {status:12} {row}")
     print(
         f"Left: {left:.1f} hours of training and evaluation"
-        + f", and {unknown} networks whose data sets are not known here" * (unknown > 0)
+        + f", and {unknown} networks whose data sets are unknown" * (unknown > 0)
     )
     return 0

@@ -1,4 +1,4 @@
-"""What a network is compared with when it is published or listed; here nothing is compared yet."""
+"""What a network is compared with when it is published or listed; `reproduction` fills it in."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a network is compared with: the number that a paper prints for it, and words."""
+    """What a network is compared with: the accuracy that a paper prints, and text for the card."""
 
     accuracy: float | None = None  # a fraction
-    where: str | None = None  # it is printed
-    paragraphs: Callable[[Metrics], list[str]] = lambda metrics: []  # for the card
+    where: str | None = None  # the place in the paper
+    paragraphs: Callable[[Metrics], list[str]] = lambda metrics: []
 
 
 NO_COMPARISON = Comparison()

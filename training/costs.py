@@ -1,4 +1,4 @@
-"""What a network costs before it is trained: multiply-adds, images, and hours on this machine."""
+"""What training a network costs: multiply-adds, images, and hours on this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from gdn_keras import cpu, datasets
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.files import replace_file
 from gdn_keras.model import count_multiply_adds, fold
 from training.budgets import DENSITY, REACH, Plan, plan_run
-from training.evaluate import BATCH, test_sizes
+from training.measurement import BATCH, test_sizes
 from training.recipes import Recipe, get
 from training.stages import build_stage_model, compile_model
-from training.state import write_text
 
 RATES = "rates.json"  # in the folder of the runs
 # Narrow networks keep a processor less busy than wide ones, so each family has its own rate.
@@ -27,7 +27,7 @@ _SECONDS = 4.0  # of steps that are timed, each for training and for inference
 
 @dataclass(frozen=True)
 class Rate:
-    """What this machine sustains in one family of networks; a multiply-add is two operations."""
+    """The speed of this machine for one family of networks; a multiply-add is two operations."""
 
     training: float  # GFLOP/s
     inference: float
@@ -68,8 +68,8 @@ def estimate_hours(
 ) -> list[tuple[Cost | None, float | None]]:
     """Cost and hours of each recipe, one after another: the first may lend weights to the others.
 
-    `finished` are the names of networks that can lend weights already; `runs` is where the speed of
-    this machine is kept.
+    `finished` are the names of networks that can already lend weights; `runs` is the folder where
+    the speed of this machine is stored.
     """
     rates = measured_rates(runs, dtype=dtype)
     finished, estimates = set(finished), []
@@ -88,15 +88,15 @@ def _rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
 
 
 def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
-    """What this machine sustains, by name of the network; measured once and kept with the runs."""
+    """The speed of this machine, by name of the network; measured once, stored with the runs."""
     file, key = runs / RATES, f"{cpu.text(cpu.describe())}, {dtype}"
-    known = json.loads(file.read_text()) if file.exists() else {}
-    if key not in known:
-        print(f"Measuring the speed of this machine, kept in {file} …", flush=True)
-        known[key] = {name: asdict(_measure(name, dtype)) for name in _CALIBRATED_WITH}
+    rates = json.loads(file.read_text()) if file.exists() else {}
+    if key not in rates:
+        print(f"Measuring the speed of this machine, stored in {file} …", flush=True)
+        rates[key] = {name: asdict(_measure(name, dtype)) for name in _CALIBRATED_WITH}
         runs.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps(known, indent=2) + "\n")
-    return {name: Rate(**rate) for name, rate in known[key].items()}
+        replace_file(file, content=json.dumps(rates, indent=2) + "\n")
+    return {name: Rate(**rate) for name, rate in rates[key].items()}
 
 
 def _measure(name: str, dtype: str) -> Rate:

@@ -1,14 +1,14 @@
-"""Several devices that share every batch, with what exists: tf.distribute or keras.distribution.
+"""Share every batch among several devices, with tf.distribute or keras.distribution.
 
-GPUs if there are; otherwise the processor is divided into so many virtual devices, which is of no
-use but for tests. Batch statistics are those of the whole batch, so the result is that of one
-device, up to rounding; except that with tf.distribute every device draws its own dropout masks,
-other ones than one device would: as good, not equal.
+These are GPUs if there are any; otherwise the CPU is divided into virtual devices, for tests. Batch
+statistics are computed over the whole batch, so the result equals that of one device, up to
+rounding. The exception is dropout with tf.distribute: every device draws its own masks, so the
+result is as good but not equal.
 
 Devices of several hosts need the JAX backend: start the same command on every host, with Keras'
 variables KERAS_DISTRIBUTION_JOB_ADDRESSES, …_NUM_PROCESSES and …_PROCESS_ID, and the folder of the
-runs on a disk that all of them see. Process 0 writes; the others only compute. A stop of one is a
-stop of all.
+runs on a disk that all of them share. Process 0 writes; the others only compute. Stopping one of
+them stops all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def prepare(devices: int) -> None:
 
         if not tf.config.list_physical_devices("GPU"):
             processor = tf.config.list_physical_devices("CPU")[0]
-            with contextlib.suppress(RuntimeError):  # too late; `shared_batches` will tell
+            with contextlib.suppress(RuntimeError):  # too late; `shared_batches` reports it
                 tf.config.set_logical_device_configuration(
                     processor, [tf.config.LogicalDeviceConfiguration()] * devices
                 )
@@ -45,7 +45,7 @@ def prepare(devices: int) -> None:
 
         hosts = int(os.environ.get(HOSTS, 1))
         if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-            with contextlib.suppress(RuntimeError):  # too late; `shared_batches` will tell
+            with contextlib.suppress(RuntimeError):  # too late; `shared_batches` reports it
                 jax.config.update("jax_num_cpu_devices", max(1, devices // hosts))
         if hosts > 1 and not jax.distributed.is_initialized():
             keras.distribution.initialize()
@@ -57,7 +57,7 @@ def prepare(devices: int) -> None:
 
 
 def is_main() -> bool:
-    """Whether this process is the one that writes; false on all hosts but the first."""
+    """Whether this process writes; false on all hosts except the first."""
     if HOSTS not in os.environ:  # without asking Keras, which takes seconds to load
         return True
     import keras
@@ -70,10 +70,10 @@ def is_main() -> bool:
 
 
 def stop_together(stop: Callable[[], bool]) -> Callable[[], bool]:
-    """`stop`, or with several hosts one that says yes to all of them at the same step.
+    """`stop`, or with several hosts a function that stops all of them at the same step.
 
-    JAX finds that step after a SIGTERM to any of them, and takes SIGTERM for that. Every host
-    must ask once per step.
+    JAX chooses that step after one of them has received SIGTERM, which it handles itself. Every
+    host must call the function once per step.
     """
     import keras
 
@@ -85,11 +85,11 @@ def stop_together(stop: Callable[[], bool]) -> Callable[[], bool]:
     if not jax.distributed.is_initialized():
         return stop
 
-    steps, told = itertools.count(), []
+    steps, requested = itertools.count(), []
 
     def together() -> bool:
-        if stop() and not told:  # Ctrl-C, or the time is up
-            told.append(True)
+        if stop() and not requested:  # Ctrl-C, or the time is up
+            requested.append(True)
             os.kill(os.getpid(), signal.SIGTERM)
         return reached_preemption_sync_point(next(steps))
 
@@ -107,15 +107,15 @@ def shared_batches(devices: int):
         return keras.distribution.DataParallel(devices=names).scope()
     import tensorflow as tf
 
-    there = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    names = _first(devices, [device.name for device in there])
+    devices_here = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    names = _first(devices, [device.name for device in devices_here])
     return tf.distribute.MirroredStrategy(names).scope()
 
 
 def _first(devices: int, names: list[str]) -> list[str]:
     if len(names) < devices:
         raise ValueError(
-            f"`devices` must be at most {len(names)}, what this process has. "
+            f"`devices` must be at most {len(names)}, the number that this process has. "
             f"Received: devices={devices}."
         )
     return names[:devices]

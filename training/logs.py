@@ -1,6 +1,6 @@
-"""What a run leaves for people to look at: a CSV file, TensorBoard events, a figure.
+"""The logs of a run: a CSV file, TensorBoard events, a figure.
 
-A log is not worth a training: if the disk is full, rows are left out and the run goes on.
+A log is not worth losing a run: if the disk is full, rows are left out and the run continues.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import io
 import sys
 from pathlib import Path
 
-from training.state import write_text
+from gdn_keras.files import replace_file
 
 LOG, CURVES, BOARD = "log.csv", "curves.png", "tensorboard"
 FIELDS = ("stage", "step", "images", "learning_rate", "loss", "accuracy", "seconds")
 
 
 class RunLog:
-    """The log of a run, continued after the last row that belongs to the state it goes on from.
+    """The log of a run, continued after the last row that belongs to the state it resumes from.
 
     Args:
         folder: of the run.
@@ -36,7 +36,7 @@ class RunLog:
             kept = [
                 row for row in read_log(folder) if (int(row["stage"]), int(row["step"])) <= last
             ]
-            write_text(folder / LOG, _as_csv(kept, header=True))
+            replace_file(folder / LOG, content=_as_csv(kept, header=True))
         self._board = None
         if importlib.util.find_spec("tensorboard") is None:  # scalars need it
             _say_what_is_missing()
@@ -67,7 +67,7 @@ class RunLog:
             yield
         except (OSError, OpError) as error:
             if not self._failed:
-                print(f"\nThe log could not be written: {error}. Going on.", file=sys.stderr)
+                print(f"\nThe log could not be written: {error}. Continuing.", file=sys.stderr)
             self._failed = True
 
 

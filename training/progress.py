@@ -1,4 +1,4 @@
-"""What is done after every step: progress, logs, saving, and a look at whether all is well."""
+"""What is done after every step: progress, logs, saving, and a check that the loss is sane."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ import numpy as np
 from training import state as state_file
 from training.budgets import Stage
 from training.logs import RunLog
+from training.run_record import RunRecord
 
 if TYPE_CHECKING:
     from training.trainer import Run
 
 SAVE_SECONDS = 60.0
-RETRY_SECONDS = 10.0  # from one attempt to the next, where only the memory has the work
-DIVERGED = 10.0  # a loss so many times that of guessing is the end
+RETRY_SECONDS = 10.0  # between attempts to save work that exists only in memory
+DIVERGED = 10.0  # a loss that is this many times that of guessing ends the run
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss is no longer a number, or far from one that can be learned from."""
+    """The loss is no longer a number, or too high to recover."""
 
 
-def insist(write: Callable[[], None]) -> None:
-    """Write what exists nowhere else; on a full disk, wait until there is room.
+def retry_until_saved(write: Callable[[], None]) -> None:
+    """Write what exists nowhere else; on a full disk, wait until there is space.
 
     Only an exception from outside ends it: a second signal, see `Stopping`.
     """
@@ -37,8 +38,8 @@ def insist(write: Callable[[], None]) -> None:
             return write()
         except OSError as error:
             print(
-                f"\nNot saved: {error}. Trying again every {RETRY_SECONDS:g} seconds, until it "
-                "works; stopping the command a second time gives up.",
+                f"\nNot saved: {error}. Retrying every {RETRY_SECONDS:g} seconds until it works; "
+                "stop the command a second time to give up.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -48,20 +49,21 @@ def insist(write: Callable[[], None]) -> None:
 class Progress(keras.callbacks.Callback):
     """After every step: progress bar, whether to save or stop. After every chunk: a log row.
 
-    Looks are taken when the next step begins: asking for the end of a step would make a GPU wait.
+    The checks are made when the next step begins: asking for the end of a step would make a GPU
+    wait.
     """
 
-    def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
+    def __init__(self, run: Run, stage: Stage, record: RunRecord, *, steps: int, stop):
         super().__init__()
         from gdn_keras.progress import show_progress
 
-        self.run, self.stage, self.info, self.stop = run, stage, info, stop
+        self.run, self.stage, self.record, self.stop = run, stage, record, stop
         self.stopped = False
         self._saved = self._clock = time.time()
-        self._log = RunLog(run.folder, last=(info["stage"], info["step"]))
+        self._log = RunLog(run.folder, last=(record.stage, record.step))
         self._bar = show_progress(
             total=steps,
-            initial=info["step"],
+            initial=record.step,
             unit_scale=stage.batch_size,
             unit="img",
             desc=f"{run.plan.recipe.name} {stage.name}",
@@ -70,7 +72,7 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._new = 0  # steps that `info` does not know of
+        self._new = 0  # steps that `record` does not count yet
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._new:
@@ -90,45 +92,47 @@ class Progress(keras.callbacks.Callback):
             self.save()
 
     def _advance(self, logs: dict) -> None:
-        """Bring `info` up to the last step that is done, and log it."""
-        info, now = self.info, time.time()
+        """Bring `record` up to the last step that is done, and log it."""
+        now = time.time()
         loss, accuracy = float(logs["loss"]), float(logs["accuracy"])
         if not loss <= DIVERGED * math.log(self.stage.config.num_classes):
             self._diverged(f"The loss became {loss:.3g}")
-        info["step"] += self._new
-        info["images"] += self._new * self.stage.batch_size
-        info["seconds"] += now - self._clock
+        self.record = record = self.record.replace(
+            step=self.record.step + self._new,
+            images_seen=self.record.images_seen + self._new * self.stage.batch_size,
+            seconds=self.record.seconds + now - self._clock,
+        )
         self._new, self._clock = 0, now
         row = {
-            "stage": info["stage"],
-            "step": info["step"],
-            "images": info["images"],
+            "stage": record.stage,
+            "step": record.step,
+            "images": record.images_seen,
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             "loss": loss,
             "accuracy": accuracy,
-            "seconds": round(info["seconds"], 1),
+            "seconds": round(record.seconds, 1),
         }
         self._log.write(row)
         self._bar.set_postfix(loss=f"{loss:.3f}", accuracy=f"{accuracy:.3f}", refresh=False)
 
-    def save(self, *, insisting: bool = False) -> None:
-        """Save the state; if that fails, wait (`insisting`) or leave it to the next time."""
+    def save(self, *, retry: bool = False) -> None:
+        """Save the state; if that fails, `retry` until it works or leave it to the next time."""
         self._saved = time.time()
         arrays = snapshot(self.model)
         if not all(np.isfinite(array).all() for array in arrays):
             self._diverged("A weight is no longer a number")
-        if insisting:
-            insist(lambda: state_file.save(self.run.folder, self.info, arrays))
+        if retry:
+            retry_until_saved(lambda: state_file.save(self.run.folder, self.record, arrays))
             return
         try:
-            state_file.save(self.run.folder, self.info, arrays)
+            state_file.save(self.run.folder, self.record, arrays)
         except OSError as error:  # a full disk must not end a long run
-            print(f"\nThe state could not be saved: {error}. Going on.", file=sys.stderr)
+            print(f"\nThe state could not be saved: {error}. Continuing.", file=sys.stderr)
 
     def _diverged(self, what: str) -> None:
         kept = state_file.exists(self.run.folder)
         raise TrainingDiverged(
-            f"{what} after step {self.info['step']} of stage {self.stage.name!r} of "
+            f"{what} after step {self.record.step} of stage {self.stage.name!r} of "
             f"{self.run.plan.recipe.name}. "
             + (f"The last good state is kept in {self.run.folder}. " if kept else "")
             + f"A lower learning rate than {self.stage.learning_rate:g} may help."
@@ -142,13 +146,15 @@ class Progress(keras.callbacks.Callback):
 class Follower(keras.callbacks.Callback):
     """Instead of `Progress` on all hosts but the first: counts, and leaves the rest to it."""
 
-    def __init__(self, run: Run, stage: Stage, info: dict, *, steps: int, stop):
+    def __init__(self, run: Run, stage: Stage, record: RunRecord, *, steps: int, stop):
         super().__init__()
-        self.stage, self.info, self.stop, self.stopped = stage, info, stop, False
+        self.stage, self.record, self.stop, self.stopped = stage, record, stop, False
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.info["step"] += 1
-        self.info["images"] += self.stage.batch_size
+        self.record = self.record.replace(
+            step=self.record.step + 1,
+            images_seen=self.record.images_seen + self.stage.batch_size,
+        )
         if self.stop():  # after this step
             self.stopped = self.model.stop_training = True
 
@@ -176,6 +182,8 @@ def restore(model: keras.Model, arrays: list[np.ndarray]) -> None:
     own = variables(model)
     shapes = [tuple(v.shape) for v in own], [a.shape for a in arrays]
     if shapes[0] != shapes[1]:
-        raise ValueError("The saved state is of another network; delete the run to start again.")
+        raise ValueError(
+            "The saved state belongs to another network; delete the run to start again."
+        )
     for variable, array in zip(own, arrays, strict=True):
         variable.assign(array)

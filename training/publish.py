@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gdn_keras import datasets, plots, zoo
-from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import Arrays
 from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.model import GaussDerNet, clamped_sigmas
 from training.card import FIGURE, card, draw_accuracy, reference_size
 from training.comparison import NO_COMPARISON, Comparison
-from training.evaluate import SizeResult
+from training.measurement import SizeResult
 from training.recipes import Recipe
-from training.state import RECORD, WEIGHTS
+from training.run_record import Ancestor
+from training.state import WEIGHTS, read_record
 from training.trainer import versions
 
 GOLDEN_IMAGES = 8
@@ -26,49 +24,42 @@ GOLDEN_IMAGES = 8
 
 def publish(
     recipe: Recipe,
+    *,
     model: GaussDerNet,
     results: dict[str, SizeResult],
     folder: Path,
-    *,
     zoo_folder: Path,
-    ancestors: list[dict[str, Any]],
+    ancestors: tuple[Ancestor, ...],
     comparison: Comparison = NO_COMPARISON,
     exact: dict[str, SizeResult] | None = None,
     matched: dict[str, SizeResult] | None = None,
 ) -> zoo.Folder:
-    """Write `zoo/NAME` from the run in `folder`; `ancestors` as of `runs.ancestors`."""
-    record = json.loads((folder / RECORD).read_text())
-    if record["recipe"] != recipe.name or "@" in recipe.name:
-        raise ValueError(f"Only runs of a recipe are published. Received: {record['recipe']}.")
-    config = GaussDerNetConfig.from_dict(record["config"])
+    """Write `zoo/NAME` from the run in `folder`; `ancestors` from `Workspace.lineage`."""
+    record = read_record(folder)
+    if record.name != recipe.name or "@" in recipe.name:
+        raise ValueError(f"Only runs of a recipe are published. Received: {record.name}.")
+    record = record.replace(ancestors=ancestors, seconds=round(record.seconds, 1))
     metrics = dataclasses.replace(
         _metrics(recipe, model, results, exact=exact, matched=matched),
         paper_accuracy=comparison.accuracy,
         paper_where=comparison.where,
     )
-    facts = {
-        "name": recipe.name,
-        "budget": record["budget"],
-        "seed": record["seed"],
-        "lineage": [ancestor["name"] for ancestor in ancestors],
-        "ancestors": ancestors,
-        "stages": record["stages"],
-        "images_seen": record["images"],
-        "statistics_images": record.get("statistics_images", 0),
-        "seconds": round(record["seconds"], 1),
-        "cpu": record.get("cpu"),  # None if it was trained before this was recorded
-        "versions": record["versions"],
+    facts = record.to_dict() | {
         "paper_section": recipe.paper_section,
         "paper_epochs": recipe.epochs,
         **({"train_sizes": recipe.train_sizes} if recipe.train_sizes else {}),
     }
+    for name in ("stage", "step", "config"):  # it is finished, and config.json has the network
+        del facts[name]
     return zoo.write_folder(
         zoo_folder / recipe.name,
-        config=config,
+        config=record.config,
         weights=folder / WEIGHTS,
         metrics=metrics,
         recipe=facts,
-        card=card(recipe, config, metrics, facts, comparison=comparison),
+        card=card(
+            recipe, config=record.config, metrics=metrics, record=record, comparison=comparison
+        ),
         figures={FIGURE: plots.png_bytes(draw_accuracy(recipe, metrics))}
         if len(metrics.accuracy) > 1
         else {},
@@ -110,7 +101,7 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
 
 
 def golden_samples(recipe: Recipe) -> tuple[str, Arrays]:
-    """The bundled images of the data set; where there are none, other images of their shape."""
+    """The bundled images of the data set; if it has none, those of another one of that shape."""
     own = datasets.get(recipe.dataset)
     if own.samples is not None:
         return own.name, own.samples.load()

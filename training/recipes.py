@@ -1,6 +1,6 @@
 """Every configuration of the paper as data, generated from a few tables.
 
-A recipe says what the paper's section 5 says: the network, the data, the optimiser's settings.
+A recipe has the settings of the paper's section 5: the network, the data, the optimiser.
 How a machine gets there (budgets, stages, warm starts) is not decided here.
 
 >>> get("cifar_avg_2jet").epochs
@@ -158,7 +158,7 @@ def _sigmas(first: int, last: int) -> tuple[float, ...]:
 def _make(
     name: str, group: str, shared: dict[str, Any], config: dict[str, Any], *, dataset: str, **rest
 ) -> Recipe:
-    """What is shared, what is not, and what the record of the data set says."""
+    """A recipe from shared settings, its own, and those of the data set's record."""
     data = datasets.get(dataset)
     of_data = dict(
         input_size=data.image_size,
@@ -219,7 +219,7 @@ def _translated_recipes():
 
 
 def _mirrored_recipes():
-    """Not in the paper: the image goes on as its mirror image, as these data sets are made."""
+    """Not in the paper: the image is extended by mirroring, as these data sets are made."""
     for pooling in ("max", "avg"):
         padded = _rescaled("cifar", f"{pooling}_2jet", "", group="", section="")
         yield dataclasses.replace(

@@ -1,4 +1,4 @@
-"""What a stage is made of: its images, its network, its loss and optimiser, its statistics."""
+"""The parts of a stage: its images, its network, its loss and optimiser, its statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_data(stage: Stage, *, data_dir: Path | None = None) -> Arrays:
 
 
 def batches(data: Arrays, stage: Stage, *, seed: int, step: int):
-    """The stage's batches from `step` on."""
+    """The stage's batches, starting at `step`."""
     epoch, position = divmod(step, len(data) // stage.batch_size)
     state = {"epoch": epoch, "position": position, "seed": seed}
     state |= {"batch_size": stage.batch_size, "num_images": len(data)}
@@ -43,7 +43,7 @@ def build_stage_model(stage: Stage, *, seed: int, synchronized: bool = False) ->
 
 
 def start_from(before: GaussDerNet, model: GaussDerNet) -> None:
-    """Take over the weights of `before`; derivatives that it does not have start at zero."""
+    """Copy the weights of `before`; derivatives that it does not have start at zero."""
     if before.config.jet_order == model.config.jet_order:
         copy_weights(before, model)
         return
@@ -87,15 +87,15 @@ def compile_model(model: GaussDerNet, stage: Stage, steps: int, *, jit: bool = F
     model.compile(
         optimizer=optimizer,
         loss=loss,
-        # an object has its variables already; those of a name would be made while the first step
-        # is traced, and then TensorFlow traces it twice
+        # an object already has its variables; those of a name would be created while the first
+        # step is traced, and then TensorFlow traces it twice
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
         jit_compile=_jit(jit),
     )
 
 
-def _jit(asked: bool) -> bool:
-    return asked or keras.backend.backend() == "jax"  # which has no other fast way
+def _jit(requested: bool) -> bool:
+    return requested or keras.backend.backend() == "jax"  # where nothing else is fast
 
 
 def measure_statistics(
@@ -110,8 +110,7 @@ def measure_statistics(
     """Replace the moving batch statistics by means over `images` training images, or all there are.
 
     The moving ones remember ten batches or so, which at the centre of the last layer is a few
-    hundred samples. Returns how many images it took; 0, with statistics of no use, if `stop()` said
-    so.
+    hundred samples. Returns the number of images used; 0, and useless statistics, if stopped.
     """
     from gdn_keras.progress import show_progress
 
@@ -122,7 +121,7 @@ def measure_statistics(
     steps = max(1, min(images, len(data)) // stage.batch_size)
     source = batches(data, stage, seed=seed, step=0).as_numpy_iterator()
     for norm in norms:
-        norm.momentum = 0.0  # what a batch has, and nothing of the past
+        norm.momentum = 0.0  # only the current batch
     network = _AsInTraining(model)
     network.compile(jit_compile=_jit(False))
     for _ in show_progress(range(steps), desc="batch statistics", unit="batch", mininterval=1.0):
@@ -139,7 +138,7 @@ def measure_statistics(
 
 
 class _AsInTraining(keras.Model):
-    """A network that takes the statistics of every batch in `predict`, too, which is compiled."""
+    """A network that uses the statistics of each batch in `predict`, too, which is compiled."""
 
     def __init__(self, network: GaussDerNet):
         super().__init__(name="as_in_training")

@@ -1,13 +1,12 @@
 """The state of a run on disk: saved atomically, checked when read, locked against a second process.
 
-A run folder holds `state.npz` and the one before it, `state.previous.npz`; each is written under
-another name, flushed to the disk and then renamed, so that at any moment at least one is whole.
+A run folder holds `state.npz` and the one before it, `state.previous.npz`. Files are replaced in
+one step (`gdn_keras.files`), so that at any moment at least one of them is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -15,9 +14,11 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from gdn_keras.files import replace_file
+from training.run_record import RunRecord
 
 STATE, PREVIOUS, LOCK = "state.npz", "state.previous.npz", "lock"
 WEIGHTS, RECORD = "model.weights.h5", "run.json"  # of a finished run; the record comes last
@@ -27,50 +28,45 @@ LOCKED = 4  # exit code of a command that found the run locked
 
 
 class RunIsLocked(RuntimeError):
-    """Another process works on the same run."""
-
-
-def runs_folder() -> Path:
-    """Where runs live: `GDN_KERAS_RUNS`, or a folder in the user's cache."""
-    default = Path.home() / ".cache" / "gdn_keras" / "runs"
-    return Path(os.environ.get("GDN_KERAS_RUNS") or default)
+    """Another process is working on the same run."""
 
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the run; the lock goes away with the process, however it ends."""
+    """Hold the run; the lock is released when the process ends, however it ends."""
+    from filelock import FileLock, Timeout  # which loads asyncio
+
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunIsLocked(f"Another process is working on {folder}.") from None
+    held = FileLock(folder / LOCK)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise RunIsLocked(f"Another process is working on {folder}.") from None
+    try:
         yield
+    finally:
+        held.release()
 
 
 def exists(folder: Path) -> bool:
-    """Whether a run has been begun there."""
+    """Whether a run has been started there."""
     return any((folder / name).exists() for name in (STATE, PREVIOUS))
 
 
-def save(folder: Path, info: dict[str, Any], arrays: list[np.ndarray]) -> None:
+def save(folder: Path, record: RunRecord, arrays: list[np.ndarray]) -> None:
     """Write the state; the last whole one becomes the previous one."""
     buffer = io.BytesIO()
-    np.savez(buffer, info=np.array(json.dumps(info)), **_numbered(arrays))
+    np.savez(buffer, info=np.array(json.dumps(record.to_dict())), **_numbered(arrays))
     data = buffer.getvalue()
-    new = folder / (STATE + ".new")
-    _write(new, hashlib.sha256(data).digest() + data)
-    if (folder / STATE).exists():
-        os.replace(folder / STATE, folder / PREVIOUS)
-    os.replace(new, folder / STATE)
-    _flush_names(folder)
+    content = hashlib.sha256(data).digest() + data
+    replace_file(folder / STATE, content=content, previous=folder / PREVIOUS)
 
 
-def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
-    """The newest whole state, or None if the run has not begun. Call it under the lock.
+def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
+    """The newest whole state, or None if the run has not started. Call it under the lock.
 
-    A damaged file is put aside with a warning; if all are damaged that is an error, because
-    starting again would lose the work without saying so.
+    A damaged file is set aside with a warning. If all are damaged, that is an error, because
+    starting again would silently lose the work.
     """
     damaged = []
     for file in (folder / STATE, folder / PREVIOUS):
@@ -80,13 +76,13 @@ def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
         if hashlib.sha256(data[_HASH:]).digest() != data[:_HASH]:
             damaged.append(file)
             continue
-        for bad in damaged:  # out of the way, or the next save would put it over the whole one
+        for bad in damaged:  # otherwise the next save would replace the whole one with it
             aside = bad.with_name(bad.name + DAMAGED)
             os.replace(bad, aside)
             warnings.warn(f"{bad} is damaged; {file.name} is used instead.", stacklevel=2)
         with np.load(io.BytesIO(data[_HASH:]), allow_pickle=False) as state:
-            info = json.loads(str(state["info"]))
-            return info, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
+            record = RunRecord.from_dict(json.loads(str(state["info"])))
+            return record, [state[f"array_{n}"] for n in range(len(state.files) - 1)]
     if damaged:
         raise ValueError(
             f"No state in {folder} can be read: {', '.join(f.name for f in damaged)} damaged. "
@@ -95,37 +91,16 @@ def load(folder: Path) -> tuple[dict[str, Any], list[np.ndarray]] | None:
     return None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a small text file in one step."""
-    write_bytes(path, text.encode())
+def read_record(folder: Path) -> RunRecord | None:
+    """The record of a finished run; None if it is not finished."""
+    file = folder / RECORD
+    return RunRecord.from_dict(json.loads(file.read_text())) if file.exists() else None
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file in one step; an OSError means that nothing has changed."""
-    new = path.with_name(path.name + ".new")
-    _write(new, data)
-    os.replace(new, path)
-    _flush_names(path.parent)
-
-
-def _write(new: Path, data: bytes) -> None:
-    try:
-        with open(new, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
-
-
-def _flush_names(folder: Path) -> None:
-    """Renames reach the disk too, so that a power cut does not undo them."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write `run.json`; its presence means that the run is finished, so it is written last."""
+    text = json.dumps(record.to_dict(), indent=2) + "\n"
+    replace_file(folder / RECORD, content=text)
 
 
 def _numbered(arrays: list[np.ndarray]) -> dict[str, np.ndarray]:

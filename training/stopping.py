@@ -1,23 +1,23 @@
-"""When to stop: a signal asks for it, or the time is up. Work is saved first."""
+"""When to stop: on a signal, or when the time is up. Work is saved first."""
 
 from __future__ import annotations
 
 import signal
 import time
 
-STOPPED = 3  # exit code: the same command goes on
+STOPPED = 3  # exit code: the same command resumes
 SAME_SECONDS = 1.0  # `timeout`, for one, sends its signal twice at once
 
 
 class Stopping:
-    """As a context: SIGTERM and SIGINT ask for a stop instead of ending the process.
+    """A context in which SIGTERM and SIGINT request a stop instead of ending the process.
 
-    Called, it says whether to stop. A second signal, a second or more after the first one,
+    Calling it returns whether to stop. A second signal, at least a second after the first one,
     interrupts at once.
     """
 
     def __init__(self, *, deadline: float | None = None):
-        self.asked = 0  # how often
+        self.asked = 0  # number of requests
         self.deadline = deadline  # as `time.time()`
 
     def __call__(self) -> bool:

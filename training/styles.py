@@ -1,9 +1,9 @@
-"""How curves look: a label has one colour, marker and line in all figures."""
+"""The style of curves: a label has the same colour, marker and line in all figures."""
 
 from gdn_keras.plots import PALETTE, Style
 
-# A label looks the same in all panels and figures: what is pooled how, or whose network it is, has
-# a colour of its own, variants of it have other dashes and markers.
+# Each pooling, and each author of networks, has its own colour; variants differ in dashes and
+# markers.
 _BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK = PALETTE
 _DASHED, _DOTTED = (3, 1.5), (1, 1)
 STYLES: dict[str, Style] = {

@@ -1,8 +1,8 @@
 """Train many recipes at once: as processes of this machine, or as tasks of a Ray cluster.
 
-Every recipe is one task that runs `python -m training run`; a task that dies is started again and
-goes on from the run's own state, so the engine needs to know nothing about training. When the
-sweep is stopped, it asks the training processes to stop, which save, and waits for them.
+Every recipe is one task that runs `python -m training run`; a task that dies is restarted and
+resumes from the run's own state, so the engine needs to know nothing about training. When the
+sweep is stopped, it asks the training processes to save and stop, and waits for them.
 
 Workers of Ray import this module, so it imports neither Keras nor what needs it.
 """
@@ -23,8 +23,8 @@ from training import CHECKOUT, state
 from training.stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
-LOOK_SECONDS = 0.5  # from one look at a training process, or at a lock, to the next
-CANCEL_SECONDS = 5.0  # from one cancel of a task to the next
+POLL_SECONDS = 0.5  # between checks of a training process, or of a lock
+CANCEL_SECONDS = 5.0  # between attempts to cancel a task
 
 
 @dataclass(frozen=True)
@@ -36,30 +36,37 @@ class Task:
     folder: Path
 
 
-def run_sweep(tasks: list[Task], arguments) -> dict[str, str]:
-    """Outcome per recipe, printed as it comes: finished, stopped, or the last words of an error."""
-    engine = _ray if arguments.engine == "ray" else _local
+def run_sweep(
+    tasks: list[Task], *, engine: str, workers: int, cluster: str | None, devices: int
+) -> dict[str, str]:
+    """Outcome per recipe, printed as it comes: finished, stopped, or the last line of an error."""
+    if engine == "ray":
+        ended = _ray(tasks, workers=workers, cluster=cluster, devices=devices)
+    else:
+        ended = _local(tasks, workers=workers)
     outcomes = {}
-    for name, outcome in engine(tasks, arguments):
+    for name, outcome in ended:
         outcomes[name] = outcome
         print(f"{name:48} {outcome}", flush=True)
     return outcomes
 
 
-def _local(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
-    with Stopping() as stop, ThreadPoolExecutor(arguments.workers) as pool:
+def _local(tasks: list[Task], *, workers: int) -> Iterator[tuple[str, str]]:
+    with Stopping() as stop, ThreadPoolExecutor(workers) as pool:
         pending = {pool.submit(run_until_done, task, lambda: stop.asked): task for task in tasks}
         for done in as_completed(pending):
             yield pending[done].name, done.result()
 
 
-def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
+def _ray(
+    tasks: list[Task], *, workers: int, cluster: str | None, devices: int
+) -> Iterator[tuple[str, str]]:
     import ray
 
     where = (
-        {"address": arguments.cluster}
-        if arguments.cluster
-        else {"address": "local", "num_cpus": arguments.workers, "include_dashboard": False}
+        {"address": cluster}
+        if cluster
+        else {"address": "local", "num_cpus": workers, "include_dashboard": False}
     )
     ray.init(
         **where,
@@ -69,14 +76,14 @@ def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
         gpus = max(node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"])
         start = ray.remote(
             num_cpus=1,
-            num_gpus=min(arguments.devices, gpus),
-            max_retries=ATTEMPTS,  # Ray starts a task again when its worker has died
+            num_gpus=min(devices, gpus),
+            max_retries=ATTEMPTS,  # Ray restarts a task whose worker has died
             scheduling_strategy="SPREAD",
         )(run_until_done)
         waiting, running = list(tasks), {}
-        with Stopping() as stop:  # after `init`, which has handlers of its own
+        with Stopping() as stop:  # after `init`, which installs its own handlers
             while waiting or running:
-                while waiting and len(running) < arguments.workers and not stop():
+                while waiting and len(running) < workers and not stop():
                     task = waiting.pop(0)
                     running[start.remote(task)] = task.name
                 if stop():
@@ -84,7 +91,7 @@ def _ray(tasks: list[Task], arguments) -> Iterator[tuple[str, str]]:
                     waiting = []
                     for reference in running:  # again and again: Ray may lose one
                         ray.cancel(reference)
-                seconds = CANCEL_SECONDS if stop() else LOOK_SECONDS
+                seconds = CANCEL_SECONDS if stop() else POLL_SECONDS
                 done, _ = ray.wait(list(running), timeout=seconds)
                 for reference in done:
                     yield running.pop(reference), _outcome(reference)
@@ -106,40 +113,40 @@ def _outcome(reference) -> str:
 def run_until_done(task: Task, asked: Callable[[], int] = lambda: 0) -> str:
     """Run a training command; a run that was killed is resumed.
 
-    A run that another process holds is waited for: when a worker is killed, its training process
-    may live on, and what it does is not done twice.
+    If another process holds the run, this waits for it: when a worker is killed, its training
+    process may survive, and its work is not done twice.
 
     Args:
         task: what to run.
-        asked: says how often the sweep was asked to stop.
+        asked: returns how often the sweep was asked to stop.
     """
     attempts = 0
     while attempts < ATTEMPTS:
         _wait_until_free(task, asked)
         if asked():
             return "stopped"
-        code, words = _run(task.command, asked)
+        code, message = _run(task.command, asked)
         if code == 0:
             return "finished"
         if asked():
-            return "stopped" if code == STOPPED else words
-        if code in (1, 2):  # refused for a reason; trying again would not help
-            return words
+            return "stopped" if code == STOPPED else message
+        if code in (1, 2):  # refused for a reason; a retry would not help
+            return message
         attempts += code != state.LOCKED
-    return words
+    return message
 
 
 def _wait_until_free(task: Task, asked: Callable[[], int]) -> None:
-    told = False
+    reported = False
     while _is_locked(task.folder) and not asked():
-        if not told:
+        if not reported:
             print(
                 f"{task.name}: another process is working on {task.folder}; waiting for it.",
                 file=sys.stderr,
                 flush=True,
             )
-        told = True
-        time.sleep(LOOK_SECONDS)
+        reported = True
+        time.sleep(POLL_SECONDS)
 
 
 def _is_locked(folder: Path) -> bool:
@@ -153,7 +160,7 @@ def _is_locked(folder: Path) -> bool:
 
 
 def _run(command: list[str], asked: Callable[[], int]) -> tuple[int, str]:
-    """Exit code and last words. Asked once, the process is to save and stop; then it is killed."""
+    """Exit code and last line of stderr. The first request is SIGTERM, the second SIGKILL."""
     process = subprocess.Popen(
         command,
         cwd=CHECKOUT,
@@ -161,16 +168,16 @@ def _run(command: list[str], asked: Callable[[], int]) -> tuple[int, str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C in a terminal comes by way of the sweep, once
+        start_new_session=True,  # Ctrl-C in a terminal reaches it through the sweep, once
     )
-    told = 0
+    sent = 0
     try:
         while True:
-            if told < min(asked(), 2):
-                told += 1
-                process.send_signal((signal.SIGTERM, signal.SIGKILL)[told - 1])
+            if sent < min(asked(), 2):
+                sent += 1
+                process.send_signal((signal.SIGTERM, signal.SIGKILL)[sent - 1])
             try:
-                _, errors = process.communicate(timeout=LOOK_SECONDS)
+                _, errors = process.communicate(timeout=POLL_SECONDS)
             except subprocess.TimeoutExpired:
                 continue
             lines = errors.strip().splitlines()

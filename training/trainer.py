@@ -1,4 +1,4 @@
-"""Run the stages of a plan, from wherever the run was left, without losing work.
+"""Run the stages of a plan, from where the run was stopped, without losing work.
 
 Training is Keras' own `fit` over batches that are a pure function of (data, seed, step), so the
 state is: which stage, which step, all variables of the model and the optimiser. It is saved at
@@ -7,12 +7,10 @@ least every `progress.SAVE_SECONDS`, at the end, and when the process is asked t
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -20,12 +18,14 @@ import numpy as np
 from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
+from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from training import state as state_file
 from training.budgets import Plan, Stage
 from training.devices import shared_batches
 from training.logs import plot_curves
-from training.progress import Follower, Progress, insist, restore
+from training.progress import Follower, Progress, restore, retry_until_saved
+from training.run_record import Ancestor, RunRecord
 from training.stages import (
     batches,
     build_stage_model,
@@ -34,7 +34,7 @@ from training.stages import (
     measure_statistics,
     start_from,
 )
-from training.state import RECORD, WEIGHTS
+from training.state import WEIGHTS
 
 CHUNK = 20  # steps from one row of the log to the next
 
@@ -50,13 +50,13 @@ class Run:
     devices: int = 1
     jit: bool = False
     writes: bool = True  # of several hosts only one does
-    ancestors: tuple[dict[str, Any], ...] = ()  # name and seed of what the weights come from
+    ancestors: tuple[Ancestor, ...] = ()  # what the initial weights come from
 
 
 def train(
     run: Run,
     *,
-    saved: tuple[dict, list[np.ndarray] | None] | None = None,
+    saved: tuple[RunRecord, list[np.ndarray] | None] | None = None,
     relative: GaussDerNet | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
@@ -64,25 +64,28 @@ def train(
 
     Args:
         run: what to do, where.
-        saved: what `state.load` says of the run's folder; or what is known of a network that goes
-            on, and no arrays.
+        saved: what `state.load` returns for the run's folder; or the record of a network that is
+            trained further, and no arrays.
         relative: the finished network that the first stage starts from; not needed with arrays.
         stop: asked after every step.
     """
-    info, arrays = saved or (fresh_info(run), None)
+    started = RunRecord.start(run.plan, seed=run.seed, ancestors=run.ancestors)
+    record, arrays = saved or (started, None)
     model = relative
-    for number in range(info["stage"], len(run.plan.stages)):
-        model = _run_stage(run, number, info, before=model, arrays=arrays, stop=stop)
+    while record.stage < len(run.plan.stages):
+        model, record = _run_stage(run, record, before=model, arrays=arrays, stop=stop)
         if model is None:
             return False
         arrays = None
-        info |= {"stage": number + 1, "step": 0}
-    return _finish(run, model, info, stop=stop) if run.writes else True
+        record = record.replace(stage=record.stage + 1, step=0)
+    return _finish(run, model, record, stop=stop) if run.writes else True
 
 
-def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> GaussDerNet | None:
-    """The network at the end of a stage; None if it was stopped."""
-    stage = run.plan.stages[number]
+def _run_stage(
+    run: Run, record: RunRecord, *, before, arrays, stop
+) -> tuple[GaussDerNet | None, RunRecord]:
+    """The network at the end of the record's stage, None if it was stopped; and the record then."""
+    stage = run.plan.stages[record.stage]
     if stage.batch_size % run.devices:
         raise ValueError(
             f"`devices` must divide the batch of {stage.batch_size} images. "
@@ -105,27 +108,28 @@ def _run_stage(run: Run, number: int, info: dict, *, before, arrays, stop) -> Ga
         model.optimizer.build(model.trainable_variables)
         if arrays is not None:
             restore(model, arrays)
-        if info["step"] < steps:
+        if record.step < steps:
             kind = Progress if run.writes else Follower
-            progress = kind(run, stage, info, steps=steps, stop=stop)
+            progress = kind(run, stage, record, steps=steps, stop=stop)
             try:
                 fit(model, data, stage, progress, seed=run.seed, steps=steps)
-                last = number + 1 == len(run.plan.stages)
-                progress.save(insisting=progress.stopped or last)  # no later save would do
+                is_last = record.stage + 1 == len(run.plan.stages)
+                progress.save(retry=progress.stopped or is_last)  # there is no later save
             finally:
                 progress.close()
-    return model if info["step"] >= steps else None
+            record = progress.record
+    return (model if record.step >= steps else None), record
 
 
 def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, steps: int) -> None:
-    """All steps that are left: to the end of a chunk, whole chunks, the rest of one."""
-    info = progress.info
-    while info["step"] < steps and not progress.stopped:
-        left, into_chunk = steps - info["step"], info["step"] % CHUNK
+    """All remaining steps: to the end of a chunk, whole chunks, the rest of one."""
+    while progress.record.step < steps and not progress.stopped:
+        record = progress.record
+        left, into_chunk = steps - record.step, record.step % CHUNK
         whole = 0 if into_chunk else left // CHUNK
         model.fit(
-            # after those of earlier stages: no image comes again with the same augmentation
-            batches(data, stage, seed=seed, step=info["images"] // stage.batch_size),
+            # continue after earlier stages, so that no augmentation of an image is repeated
+            batches(data, stage, seed=seed, step=record.images_seen // stage.batch_size),
             epochs=whole or 1,
             steps_per_epoch=CHUNK if whole else min(CHUNK - into_chunk, left),
             shuffle=False,  # the data set does it
@@ -134,25 +138,8 @@ def fit(model, data: Arrays, stage: Stage, progress: Progress, *, seed: int, ste
         )
 
 
-def fresh_info(run: Run) -> dict[str, Any]:
-    """What is known of a run before its first step."""
-    info = {
-        "recipe": run.plan.recipe.name,
-        "budget": run.plan.budget,
-        "seed": run.seed,
-        "warm_start": run.plan.warm_start,
-        "ancestors": run.ancestors,
-        "stages": [stage.to_dict() for stage in run.plan.stages],
-        "stage": 0,
-        "step": 0,
-        "images": 0,
-        "seconds": 0.0,
-    }
-    return json.loads(json.dumps(info))  # as it will be read back
-
-
-def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool]) -> bool:
-    """Weights, then the record whose presence says that the run is done; False if stopped."""
+def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[], bool]) -> bool:
+    """Write the weights, then the record, which marks the run as finished; False if stopped."""
     plan = run.plan
     computed = {name: getattr(model.config, name) for name in EVERY_PIXEL}
     final = plan.recipe.config.replace(**computed)
@@ -168,25 +155,25 @@ def _finish(run: Run, model: GaussDerNet, info: dict, *, stop: Callable[[], bool
         if not measured:
             return False
     weights = _weights_file(network)
-    record = info | {
-        "cpu": cpu.text(cpu.describe()),
-        "statistics_images": measured,
-        "config": final.to_dict(),
-        "versions": versions(),
-    }
+    record = record.replace(
+        cpu=cpu.text(cpu.describe()),
+        statistics_images=measured,
+        config=final,
+        versions=versions(),
+    )
 
     def write() -> None:
-        state_file.write_bytes(run.folder / WEIGHTS, weights)
-        if info["images"]:
+        replace_file(run.folder / WEIGHTS, content=weights)
+        if record.images_seen:
             plot_curves(run.folder)
-        state_file.write_text(run.folder / RECORD, json.dumps(record, indent=2) + "\n")
+        state_file.write_record(run.folder, record)
 
-    insist(write)
+    retry_until_saved(write)
     return True
 
 
 def _weights_file(network: GaussDerNet) -> bytes:
-    """By way of the memory: on a full disk HDF5 does not raise an error but crash."""
+    """Written to memory first: on a full disk, HDF5 crashes instead of raising an error."""
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as scratch:
         network.save_weights(Path(scratch, WEIGHTS))
@@ -194,7 +181,7 @@ def _weights_file(network: GaussDerNet) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """What a result depends on."""
+    """The versions of the packages that a result depends on."""
     import platform
     from importlib.metadata import version
 

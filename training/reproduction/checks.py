@@ -1,7 +1,7 @@
 """Checks of the claims that are about histograms, other networks, sigmas or significance.
 
-Each takes a claim about networks for which all is measured, and says what of it holds. What words
-like "linear" are taken to mean stands in `RULES`, and the report prints it.
+Each takes a claim about networks that are fully measured, and returns which parts of it hold.
+`RULES` defines how words like "linear" are read, and the report prints it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from training.recipes import RECIPES
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.claims import MUCH, OBJECT_SIZES, Claim
 from training.reproduction.paper import POOLED_FIXED, POOLED_LEARNED
-from training.reproduction.results import SEVERAL, Results
 from training.reproduction.statistics import SIGNIFICANCE, pooled_statistics
+from training.reproduction.zoo_results import SEVERAL, ZooResults
 
 SLOPES, LINEAR = (0.5, 1.5), 0.8
 PEAK, STRONG = 1.05, 0.5
@@ -57,7 +57,7 @@ RULES = {
 
 
 class Check(NamedTuple):
-    """One thing that a claim says."""
+    """One part of a claim."""
 
     text: str
     holds: bool
@@ -88,7 +88,7 @@ def selection_trend(
     return Trend(float(slope), float(correlation), float(mean_slope), float(width))
 
 
-def _selection_checks(claim: Claim, results: Results) -> list[Check]:
+def _selection_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks, widths = [], {}
     for name in claim.models:
         shares = results.histogram(name)
@@ -125,7 +125,7 @@ def find_peaks(shares: np.ndarray) -> list[tuple[int, int]]:
     return [tuple(place) for place in np.argwhere(peak).tolist()]
 
 
-def _peaks(name: str, group: str, results: Results) -> tuple[list[tuple[int, int]], str]:
+def _peaks(name: str, group: str, results: ZooResults) -> tuple[list[tuple[int, int]], str]:
     """Size and scale channel of the strong peaks, and a text about them."""
     sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
     peaks = find_peaks(results.histogram(name, group))
@@ -133,7 +133,7 @@ def _peaks(name: str, group: str, results: Results) -> tuple[list[tuple[int, int
     return peaks, f"`{name}`, {group}: {f'peaks at {at}' if peaks else 'no strong peak'}"
 
 
-def _wrong_peak_checks(claim: Claim, results: Results) -> list[Check]:
+def _wrong_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         config = results.folders[name].config
@@ -145,7 +145,7 @@ def _wrong_peak_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _end_peak_checks(claim: Claim, results: Results) -> list[Check]:
+def _end_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         count = len(results.folders[name].config.channel_sigmas)
@@ -160,7 +160,7 @@ def _end_peak_checks(claim: Claim, results: Results) -> list[Check]:
 # === Matched sigmas ===
 
 
-def _matched_checks(claim: Claim, results: Results) -> list[Check]:
+def _matched_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         matched = results.matched[name]
@@ -171,7 +171,7 @@ def _matched_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _transfer_checks(claim: Claim, results: Results) -> list[Check]:
+def _transfer_checks(claim: Claim, results: ZooResults) -> list[Check]:
     """Transferred networks against the single-scale-channel network they come from, matched."""
     checks = []
     for name in claim.models:
@@ -182,7 +182,7 @@ def _transfer_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _transfer_at_half_checks(claim: Claim, results: Results) -> list[Check]:
+def _transfer_at_half_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         gain = results.accuracies[name][0.5] - results.matched[RECIPES[name].transfer_from][0.5]
@@ -197,7 +197,7 @@ def _mean(curve: dict[float, float], sizes) -> float:
     return float(np.mean([curve[size] for size in sizes]))
 
 
-def _stir_checks(claim: Claim, results: Results) -> list[Check]:
+def _stir_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     small = STIR_SIZES.trained("small")
     above = range(small[-1] + 1, OBJECT_SIZES[-1] + 1)
@@ -205,8 +205,8 @@ def _stir_checks(claim: Claim, results: Results) -> list[Check]:
         recipe, curve = RECIPES[name], results.accuracies[name]
         ours, others = _mean(curve, OBJECT_SIZES), {}
         for rival in ("SESN", "DISCO", "PixelPool"):
-            known = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
-            others[rival] = dict(zip(known.sizes.tolist(), known.mean.tolist(), strict=True))
+            baseline = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
+            others[rival] = dict(zip(baseline.sizes.tolist(), baseline.mean.tolist(), strict=True))
             theirs = _mean(others[rival], OBJECT_SIZES)
             checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", ours > theirs))
         if "flat" in claim.parts:
@@ -222,7 +222,7 @@ def _stir_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _stir_dropout_checks(claim: Claim, results: Results) -> list[Check]:
+def _stir_dropout_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         other = name.replace("_nodrop", "_drop")
@@ -246,7 +246,7 @@ def _stir_dropout_checks(claim: Claim, results: Results) -> list[Check]:
 # === Learned sigmas ===
 
 
-def _growth_checks(claim: Claim, results: Results) -> list[Check]:
+def _growth_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks, drops = [], {}
     for name in claim.models:
         sigma = results.sigmas[name]
@@ -268,7 +268,7 @@ def _growth_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _no_drop_checks(claim: Claim, results: Results) -> list[Check]:
+def _no_drop_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
         ratio = results.sigmas[name][-1] / results.sigmas[name][-2]
@@ -277,7 +277,7 @@ def _no_drop_checks(claim: Claim, results: Results) -> list[Check]:
     return checks
 
 
-def _order_checks(claim: Claim, results: Results) -> list[Check]:
+def _order_checks(claim: Claim, results: ZooResults) -> list[Check]:
     """First sigmas: fine; CIFAR < Fashion, integrated < sampled, Gaussians < derivatives."""
     swaps = (
         ("^cifar32", "fashion28"),
@@ -304,7 +304,7 @@ def first_layer_spread(name: str, sigma: float) -> tuple[float, float]:
     return spatial_spread(kernels[0]), spatial_spread(kernels[1])
 
 
-def _spread_checks(claim: Claim, results: Results) -> list[Check]:
+def _spread_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     families: dict[str, list[tuple[float, float]]] = {}
     for name in claim.models:
@@ -324,7 +324,7 @@ def _spread_checks(claim: Claim, results: Results) -> list[Check]:
 # === Significance ===
 
 
-def _pooled(claim: Claim, results: Results) -> list[tuple[str, tuple, float, float, tuple]]:
+def _pooled(claim: Claim, results: ZooResults) -> list[tuple[str, tuple, float, float, tuple]]:
     """Per pair of methods: a text, the pair, our g and larger p, and what the paper prints."""
     learned = RECIPES[claim.models[0]].config.learned_sigmas
     table = POOLED_LEARNED if learned else POOLED_FIXED
@@ -337,7 +337,7 @@ def _pooled(claim: Claim, results: Results) -> list[tuple[str, tuple, float, flo
     ]
 
 
-def _significance_checks(claim: Claim, results: Results) -> list[Check]:
+def _significance_checks(claim: Claim, results: ZooResults) -> list[Check]:
     """What is significant in the paper is so here, with the same sign."""
     return [
         Check(text, p < SIGNIFICANCE and g * printed[0] > 0)
@@ -346,7 +346,7 @@ def _significance_checks(claim: Claim, results: Results) -> list[Check]:
     ]
 
 
-def _no_significance_checks(claim: Claim, results: Results) -> list[Check]:
+def _no_significance_checks(claim: Claim, results: ZooResults) -> list[Check]:
     return [
         Check(text, p >= SIGNIFICANCE)
         for text, pair, _, p, _ in _pooled(claim, results)
@@ -357,34 +357,36 @@ def _no_significance_checks(claim: Claim, results: Results) -> list[Check]:
 # === Which claim is checked how ===
 
 
-def _trained(name: str, results: Results) -> bool:
+def _trained(name: str, results: ZooResults) -> bool:
     return True
 
 
-def _has_histogram(name: str, results: Results) -> bool:
+def _has_histogram(name: str, results: ZooResults) -> bool:
     return results.histogram(name) is not None
 
 
-def _has_object_sizes(name: str, results: Results) -> bool:
+def _has_object_sizes(name: str, results: ZooResults) -> bool:
     return set(OBJECT_SIZES) <= results.accuracies[name].keys()
 
 
-def _has_matched(name: str, results: Results) -> bool:
+def _has_matched(name: str, results: ZooResults) -> bool:
     return name in results.matched
 
 
-def _source_has_matched(name: str, results: Results) -> bool:
+def _source_has_matched(name: str, results: ZooResults) -> bool:
     return RECIPES[name].transfer_from in results.matched
 
 
-def _has_runs(name: str, results: Results) -> bool:
+def _has_runs(name: str, results: ZooResults) -> bool:
     return any(len(runs.get(name, ())) >= SEVERAL for runs in results.runs.values())
 
 
-class Way(NamedTuple):
-    check: Callable[[Claim, Results], list[Check]]
-    measured: Callable[[str, Results], bool] = _trained  # has a trained network what it asks?
-    lacking: str = ""  # what to say where none has; {runs}: how many runs there are
+class CheckMethod(NamedTuple):
+    """How a claim is checked."""
+
+    check: Callable[[Claim, ZooResults], list[Check]]
+    measured: Callable[[str, ZooResults], bool] = _trained  # whether a network has what is needed
+    missing: str = ""  # the reason given where none has; {runs}: the number of runs
     parts: tuple[str, ...] = ()  # those of its checks that are for some claims only
 
 
@@ -396,19 +398,19 @@ _RUNS = (
     f"needs at least {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
 )
 # `Claim.check` -> how it is checked
-CHECKS: dict[str, Way] = {
-    "selection": Way(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
-    "wrong peaks": Way(_wrong_peak_checks, *_SHARES),
-    "peaks at both ends": Way(_end_peak_checks, *_SHARES),
-    "matched": Way(_matched_checks, _has_matched, _NO_MATCH),
-    "transfer": Way(_transfer_checks, _source_has_matched, _NO_MATCH),
-    "transfer at 1/2": Way(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
-    "stir": Way(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
-    "stir dropout": Way(_stir_dropout_checks, *_OBJECTS),
-    "growth": Way(_growth_checks),
-    "no drop": Way(_no_drop_checks),
-    "first sigmas": Way(_order_checks),
-    "spread": Way(_spread_checks),
-    "significance": Way(_significance_checks, *_RUNS),
-    "no significance": Way(_no_significance_checks, *_RUNS),
+CHECKS: dict[str, CheckMethod] = {
+    "selection": CheckMethod(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
+    "wrong peaks": CheckMethod(_wrong_peak_checks, *_SHARES),
+    "peaks at both ends": CheckMethod(_end_peak_checks, *_SHARES),
+    "matched": CheckMethod(_matched_checks, _has_matched, _NO_MATCH),
+    "transfer": CheckMethod(_transfer_checks, _source_has_matched, _NO_MATCH),
+    "transfer at 1/2": CheckMethod(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
+    "stir": CheckMethod(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
+    "stir dropout": CheckMethod(_stir_dropout_checks, *_OBJECTS),
+    "growth": CheckMethod(_growth_checks),
+    "no drop": CheckMethod(_no_drop_checks),
+    "first sigmas": CheckMethod(_order_checks),
+    "spread": CheckMethod(_spread_checks),
+    "significance": CheckMethod(_significance_checks, *_RUNS),
+    "no significance": CheckMethod(_no_significance_checks, *_RUNS),
 }

@@ -13,7 +13,7 @@ A claim that accuracies can settle has a `measure`, which `claim_values` compute
 The claim says that the values lie above `low` and not above `high`. The paper's words have the
 bounds of `WORDS`, which are our reading. Claims without bounds say "alike". Claims about
 histograms, sigmas or significance name a `check` of `checks.py` instead, and which `parts` of
-it they say; those about numbers that nobody has here say why (`not_at_hand`).
+it they say; those about numbers that nobody has here say why (`not_available`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Claim:
     printed: str | None = None  # the number as the paper prints it
     check: str | None = None  # a key of `checks.CHECKS`, for claims without a measure
     parts: tuple[str, ...] = ()  # of that check, those the claim speaks of
-    not_at_hand: str | None = None  # why it cannot be compared with anything of ours
+    not_available: str | None = None  # why it cannot be compared with anything of ours
 
 
 def claim_values(
@@ -65,7 +65,7 @@ def claim_values(
 ) -> list[float] | None:
     """The values `claim` is about, given `{model: {size factor: accuracy in %}}`.
 
-    None where the claim has no measure or `accuracies` lacks what it needs.
+    None where the claim has no measure or `accuracies` does not have what it needs.
     """
 
     def at(name: str, factor: float) -> float:
@@ -127,7 +127,7 @@ def _one(section: str, measure: str, models: str, text: str, *, at, **rest) -> C
 
 
 def _two(section: str, models: str, text: str, *, over: str, at, measure="gain", **rest) -> Claim:
-    """A claim that models beat rivals, low = 0 unless told; a single rival is everyone's."""
+    """A claim that models beat rivals, low = 0 by default; a single rival is everyone's."""
     names, rivals = _names(models), _names(over)
     rivals = rivals * len(names) if len(rivals) == 1 else rivals
     names = names * len(rivals) if len(names) == 1 else names
@@ -224,11 +224,11 @@ CLAIMS: tuple[Claim, ...] = (
     _said("6.4", "stir_sign_mid_{drop,nodrop}",
           "Trained on middle-size signs, the accuracy at these sizes is about 5 ppt above the "
           "GD-CNN of Velasco-Forero.", printed="roughly 5 ppt",
-          not_at_hand="the numbers of this network are not at hand"),
+          not_available="the numbers of this network are not available"),
     _said("6.4", "stir_aerial_mid_{drop,nodrop}",
           "Trained on middle-size aerial objects, the accuracy at these sizes is about 2 ppt above "
           "the GD-CNN of Velasco-Forero.", printed="approximately 2 ppt",
-          not_at_hand="the numbers of this network are not at hand"),
+          not_available="the numbers of this network are not available"),
     # --- 7.1 regularisation ---
     _two("7.1", "fashion_avg_2jet_drop",
          "On Fashion-MNIST with average pooling, scale-channel dropout changes next to nothing.",

@@ -5,40 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 
 from training import CHECKOUT
-from training.runs import all_runs, zoo_folder
+from training.workspace import Workspace
+
+DOCS = CHECKOUT / "docs"
 
 
-def report(arguments) -> int:
+def report(workspace: Workspace, *, docs: Path = DOCS) -> int:
     from training.reproduction.report import write_report
 
-    runs = all_runs(arguments)
-    print(write_report(zoo_folder(arguments), _docs(arguments), runs_dir=runs))
+    print(write_report(workspace.zoo, docs, runs_dir=workspace.runs))
     return 0
 
 
-def gallery(arguments) -> int:
+def gallery(names: list[str], *, workspace: Workspace, docs: Path = DOCS) -> int:
     from training.reproduction.gallery import write_gallery
 
-    print(write_gallery(zoo_folder(arguments), _docs(arguments), names=arguments.names))
+    print(write_gallery(workspace.zoo, docs, names=names))
     return 0
 
 
-def _docs(arguments) -> Path:
-    return Path(arguments.docs) if arguments.docs else CHECKOUT / "docs"
-
-
-def statistics(arguments) -> int:
+def statistics(file: str | None, *, workspace: Workspace) -> int:
     """Tables 15 to 18, of the runs in a file or of those of this project."""
     from training.reproduction.statistics import pairwise_table, pooled_table, read_csv
 
-    if arguments.file:
-        runs, settings = read_csv(arguments.file)
+    if file:
+        runs, settings = read_csv(file)
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
     from training.reproduction.report import statistics_tables
-    from training.reproduction.results import Results
+    from training.reproduction.zoo_results import ZooResults
 
-    runs = all_runs(arguments)
-    print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))
+    results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)
+    print("\n".join(statistics_tables(results)))
     return 0

@@ -10,7 +10,7 @@ from training.recipes import Recipe
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
 from training.reproduction.claims import CLAIMS, claim_values
 from training.reproduction.paper import paper_accuracy
-from training.reproduction.results import percent
+from training.reproduction.zoo_results import percent
 
 
 def compare(recipe: Recipe) -> Comparison:

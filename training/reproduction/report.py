@@ -1,4 +1,4 @@
-"""`docs/REPRODUCTION.md`: the paper's claims and numbers beside ours, generated from the zoo.
+"""`docs/REPRODUCTION.md`: the paper's claims and numbers next to ours, generated from the zoo.
 
 Nothing in it is typed by hand: run `python -m training report` again after every new network.
 """
@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from gdn_keras import datasets, plots
+from gdn_keras import datasets, markdown, plots
 from training.recipes import RECIPES, Recipe, derived, trained
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
 from training.reproduction.checks import first_layer_spread
 from training.reproduction.claims import ALIKE, CLAIMS, Claim
-from training.reproduction.figures import Drawing, section_drawings
 from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -28,7 +27,7 @@ from training.reproduction.paper import (
     PairwiseStatistics,
     PooledStatistics,
 )
-from training.reproduction.results import MATCHED, SEVERAL, Results, networks_of
+from training.reproduction.report_figures import Drawing, section_drawings
 from training.reproduction.statistics import (
     format_pairwise,
     format_pooled,
@@ -44,7 +43,7 @@ from training.reproduction.verdicts import (
     overall,
     rules,
 )
-from training.runs import images_seen, trained_further
+from training.reproduction.zoo_results import MATCHED, SEVERAL, ZooResults, networks_of
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
@@ -77,7 +76,7 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
 
     Appendix A.3 also counts the other runs of these networks, in `runs_dir`.
     """
-    text, drawings = compose(Results.read(Path(zoo_dir), runs_dir=runs_dir))
+    text, drawings = compose(ZooResults.read(Path(zoo_dir), runs_dir=runs_dir))
     figures = Path(docs_dir) / FIGURES
     figures.mkdir(parents=True, exist_ok=True)
     drawn = set()
@@ -90,7 +89,7 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
     return path
 
 
-def compose(results: Results) -> tuple[str, list[Drawing]]:
+def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
     """The report and the figures that it shows."""
     sections, drawings = [], []
     for number in SECTIONS:
@@ -111,8 +110,8 @@ def compose(results: Results) -> tuple[str, list[Drawing]]:
 # === The document ===
 
 
-def _head(results: Results) -> list[str]:
-    budgets = Counter(folder.recipe["budget"] for folder in results.folders.values())
+def _head(results: ZooResults) -> list[str]:
+    budgets = Counter(results.record(name).budget for name in results.folders)
     counts = ", ".join(
         f"{count} with the budget `{name}`" for name, count in sorted(budgets.items())
     )
@@ -138,10 +137,10 @@ def _head(results: Results) -> list[str]:
         "accuracies are expected to be lower. Its networks are trained and measured on coarse "
         "grids (sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
         "computes every pixel. Verdicts go by that; "
-        "what the same weights reach on every pixel, for which they were not trained, stands "
-        "beside where it is measured. The paper's Tables 5 to 8 and its curves on STIR are means "
-        "of 5 runs, the zoo has one of each; A.3 also counts other runs of the same recipes on the "
-        "machine that wrote this.",
+        "what the same weights reach on every pixel, for which they were not trained, is "
+        "given in brackets where it is measured. The paper's Tables 5 to 8 and its curves on STIR "
+        "are means of 5 runs, the zoo has one of each; A.3 also counts other runs of the same "
+        "recipes on the machine that wrote this.",
         "A difference is how far the worst value lies outside what the paper says. Activation maps "
         "and filters, which the paper's section 8 shows, are in the [gallery](GALLERY.md).",
         "",
@@ -152,15 +151,10 @@ def _head(results: Results) -> list[str]:
     ]
 
 
-def _summary(sections: list[Section], results: Results) -> list[str]:
-    lines = [
-        "## Summary",
-        "",
-        "| section | experiment | networks trained | "
-        + " | ".join(f"{_MARKS[v]} {v}" for v in VERDICTS)
-        + " | verdict |",
-        "|---|---|---|" + "--:|" * len(VERDICTS) + "---|",
-    ]
+def _summary(sections: list[Section], results: ZooResults) -> list[str]:
+    marks = [f"{_MARKS[v]} {v}" for v in VERDICTS]
+    header = ["section", "experiment", "networks trained", *marks, "verdict"]
+    rows = []
     for section in sections:
         count = Counter(section.verdicts)
         here = sum(name in results.folders for name in section.networks)
@@ -172,16 +166,21 @@ def _summary(sections: list[Section], results: Results) -> list[str]:
             *(str(count[v] or _NONE) for v in VERDICTS),
             _marked(overall(section.verdicts)),
         ]
-        lines.append(_row(cells))
-    return [*lines, ""]
+        rows.append(cells)
+    return [
+        "## Summary",
+        "",
+        markdown.table(header, rows=rows, align=f"lll{'r' * len(VERDICTS)}l"),
+        "",
+    ]
 
 
-def _section(number: str, results: Results) -> Section:
+def _section(number: str, results: ZooResults) -> Section:
     claims = [claim for claim in CLAIMS if claim.section == number]
     named = {name for claim in claims for name in (*claim.models, *claim.rivals)}
     networks = [n for n, r in RECIPES.items() if n in named or r.paper_section == number]
-    table, table_verdicts = _networks_table(number, networks, results)
-    claim_lines, claim_verdicts = _claims_table(claims, results)
+    networks_table, table_verdicts = _networks_table(number, networks, results)
+    claims_table, claim_verdicts = _claims_table(claims, results)
     found = [*claim_verdicts, *table_verdicts]
     lines = [
         f'<a id="{_anchor(number)}"></a>',
@@ -190,36 +189,36 @@ def _section(number: str, results: Results) -> Section:
         "",
         f"**{_marked(overall(found))}**",
         "",
-        *claim_lines,
+        claims_table,
         "",
-        *table,
+        *([networks_table] if networks_table else []),
         "",
     ]
-    if number in _BESIDE:
-        group, words = _BESIDE[number]
+    if number in _OTHER_NETWORKS:
+        group, words = _OTHER_NETWORKS[number]
         others = [
             n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section
         ]
-        lines += [words, "", *_curve_table(others, results), ""]
+        lines += [words, "", _curve_table(others, results), ""]
     if number == "A.3":
         lines += statistics_tables(results)
     return Section(number, lines, found, networks)
 
 
-def _claims_table(claims: list[Claim], results: Results) -> tuple[list[str], list[str]]:
-    lines = ["| the paper says | paper | ours | difference | verdict |", "|---|---|---|--:|---|"]
-    found = []
+def _claims_table(claims: list[Claim], results: ZooResults) -> tuple[str, list[str]]:
+    rows, found = [], []
     for claim in claims:
         verdict, ours, difference, extent = judge(claim, results)
         shown = _NONE if difference is None else f"{difference:+.2f}" if difference else "0"
         marked = ", ".join(filter(None, [_marked(verdict), extent]))
-        lines.append(_row([claim.text, _said(claim), ours or _UNTRAINED, shown, marked]))
+        rows.append([claim.text, _said(claim), ours or _UNTRAINED, shown, marked])
         found.append(verdict)
-    return lines, found
+    header = ["the paper says", "paper", "ours", "difference", "verdict"]
+    return markdown.table(header, rows=rows, align="lllrl"), found
 
 
 def _said(claim: Claim) -> str:
-    """The paper's number, or what stands for it."""
+    """The paper's number, or what replaces it."""
     if claim.printed:
         return claim.printed
     if not claim.measure:
@@ -230,26 +229,24 @@ def _said(claim: Claim) -> str:
     return f"more than {low:g} ppt" if math.isinf(high) else f"{low:g} … {high:g} ppt"
 
 
-def _networks_table(number: str, names: list[str], results: Results) -> tuple[list[str], list[str]]:
+def _networks_table(number: str, names: list[str], results: ZooResults) -> tuple[str, list[str]]:
     if number in ("7.4", "7.5"):
         own = [name for name in names if RECIPES[name].paper_section == number]
         return _printed_table(own, results)
     if number == "A.2":
         return _sigma_table(results)
     if number == "A.3":
-        return [], []
+        return "", []
     if number == "A.1":  # also the single networks with matched sigmas
         matched = [f"{name}{MATCHED}" for name in names if "_single_" in name]
         names = sorted([*names, *matched], key=lambda name: names.index(name.split(",")[0]))
     return _curve_table(names, results), []
 
 
-def _curve_table(names: list[str], results: Results) -> list[str]:
+def _curve_table(names: list[str], results: ZooResults) -> str:
     sizes = datasets.get(RECIPES[names[0].removesuffix(MATCHED)].dataset).sizes.columns
-    lines = [
-        f"| network | trained | {' | '.join(f'at {size}' for size in sizes)} | mean of all sizes |",
-        "|---|---|" + "--:|" * (len(sizes) + 1),
-    ]
+    header = ["network", "trained", *(f"at {size}" for size in sizes), "mean of all sizes"]
+    rows = []
     for name in names:
         own = name.removesuffix(MATCHED)
         curve = results.curve(name)
@@ -257,44 +254,43 @@ def _curve_table(names: list[str], results: Results) -> list[str]:
         if own in results.folders:
             means = [_mean(curve, group) for group in sizes.values()]
             cells = [_budget(own, results), *means, _mean(curve, curve or ())]
-        lines.append(_row([f"`{own}`{name.removeprefix(own)}", *cells]))
+        rows.append([f"`{own}`{name.removeprefix(own)}", *cells])
     here = [RECIPES[name] for name in names if name in results.folders]
     for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
         if dataset in DATASETS:
             for model in MODELS:
-                known = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
-                means = [_mean(known.curve, group) for group in (*sizes.values(), known.curve)]
+                baseline = stir_baseline(model, dataset=dataset, train_sizes=train_sizes)
+                means = [
+                    _mean(baseline.curve, group) for group in (*sizes.values(), baseline.curve)
+                ]
                 label = f"{model} on `{dataset}`, {train_sizes}"
-                lines.append(_row([label, f"published, {known.runs} runs", *means]))
-    return lines
+                rows.append([label, f"published, {baseline.runs} runs", *means])
+    return markdown.table(header, rows=rows, align="llr")
 
 
-# section -> groups of networks that the paper does not have, and what is said of them
-_BESIDE = {
+# section -> group of networks that the paper does not have, and the text about them
+_OTHER_NETWORKS = {
     "6.3": (
         "cifar_mirror",
         "More than half of what `cifar_avg_2jet` loses at size factor 2 is lost at the border of "
         "the image, where every layer reflects its features (`training/NOTES.md`). Networks that "
-        "the paper does not have, whose image goes on as its mirror image instead, as the images "
+        "the paper does not have, whose image is extended by mirroring instead, as the images "
         "of this data set were made:",
     ),
     "6.4": (
         "stir_",
         "The same on data that the paper does not have: STIR emoji, and traffic signs cut out of "
         "GTSRB photographs. The published networks are four of the eleven of Altstidl et al. "
-        "(2023), see `training/data/README.md`; theirs had the original emoji file, ours one that "
-        "was rendered again from the same icons. Large emoji leave little choice of a place: at 64 "
-        "pixels all test images, and just below many of them, are training images, too.",
+        "(2023), see `training/reproduction/data/README.md`; theirs had the original emoji file, "
+        "ours one that was rendered again from the same icons. Large emoji leave little choice of "
+        "a place: at 64 pixels all test images, and just below many of them, are training images, "
+        "too.",
     ),
 }
 
 
-def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[str]]:
-    lines = [
-        "| network | trained | paper | ours | difference | verdict |",
-        "|---|---|--:|--:|--:|---|",
-    ]
-    found = []
+def _printed_table(names: list[str], results: ZooResults) -> tuple[str, list[str]]:
+    rows, found = [], []
     for name in names:
         paper = ACCURACY[name]
         printed = paper.text()
@@ -308,17 +304,14 @@ def _printed_table(names: list[str], results: Results) -> tuple[list[str], list[
             verdict, cells = _UNMEASURED, [_budget(name, results), printed, _UNMEASURED, _NONE]
         else:
             verdict, cells = _UNTRAINED, [_UNTRAINED, printed, _NONE, _NONE]
-        lines.append(_row([f"`{name}`", *cells, _marked(verdict)]))
+        rows.append([f"`{name}`", *cells, _marked(verdict)])
         found.append(verdict)
-    return lines, found
+    header = ["network", "trained", "paper", "ours", "difference", "verdict"]
+    return markdown.table(header, rows=rows, align="llrrrl"), found
 
 
-def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
-    lines = [
-        "| network | σ₁ paper | ours | difference | spreads paper | ours | verdict |",
-        "|---|--:|--:|--:|--:|--:|---|",
-    ]
-    found = []
+def _sigma_table(results: ZooResults) -> tuple[str, list[str]]:
+    rows, found = [], []
     for name, paper in LEARNED_SIGMA_1.items():
         printed = paper.text(decimals=3)
         spread = f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"
@@ -330,12 +323,13 @@ def _sigma_table(results: Results) -> tuple[list[str], list[str]]:
             cells = [printed, *measured, spread, f"{first:.3f}, {second:.3f}"]
         else:
             verdict, cells = _UNTRAINED, [printed, _UNTRAINED, _NONE, spread, _NONE]
-        lines.append(_row([f"`{name}`", *cells, _marked(verdict)]))
+        rows.append([f"`{name}`", *cells, _marked(verdict)])
         found.append(verdict)
-    return lines, found
+    header = ["network", "σ₁ paper", "ours", "difference", "spreads paper", "ours", "verdict"]
+    return markdown.table(header, rows=rows, align="lrrrrrl"), found
 
 
-def statistics_tables(results: Results) -> list[str]:
+def statistics_tables(results: ZooResults) -> list[str]:
     """Tables 15 to 18: the paper's and ours."""
     lines = []
     for table in (PAIRWISE_FIXED, POOLED_FIXED, PAIRWISE_LEARNED, POOLED_LEARNED):
@@ -343,7 +337,9 @@ def statistics_tables(results: Results) -> list[str]:
     return lines
 
 
-def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Results) -> list[str]:
+def _statistics_table(
+    table: PairwiseStatistics | PooledStatistics, results: ZooResults
+) -> list[str]:
     """The paper's table, and ours if there are enough runs."""
     runs = results.run_table(table)
     if isinstance(table, PairwiseStatistics):
@@ -366,11 +362,11 @@ def _statistics_table(table: PairwiseStatistics | PooledStatistics, results: Res
     ]
 
 
-def _budget(name: str, results: Results) -> str:
-    recipe = results.folders[name].recipe
-    seen = f", {images_seen(recipe)}" if recipe.get("images_seen") else ""
-    further = ", some with its test accuracy known" * trained_further(recipe)
-    return f"`{recipe['budget']}`{seen}{further}"
+def _budget(name: str, results: ZooResults) -> str:
+    record = results.record(name)
+    seen = f", {record.describe_images()}" if record.images_seen else ""
+    further = ", some with its test accuracy known" * record.trained_further
+    return f"`{record.budget}`{seen}{further}"
 
 
 def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:
@@ -386,7 +382,3 @@ def _marked(verdict: str) -> str:
 
 def _anchor(number: str) -> str:
     return f"section-{number.lower().replace('.', '-')}"
-
-
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -23,6 +23,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from gdn_keras.markdown import table
+
 SIGNIFICANCE = 0.05
 _EXACT_UP_TO = 20  # runs in both samples together
 
@@ -187,7 +189,7 @@ def pairwise_statistics(
 
     Args:
         runs: accuracies per method, shape (settings, runs).
-        pairs: the methods to compare; all pairs unless told.
+        pairs: the methods to compare; default: all pairs.
     """
     runs, pairs = _methods(runs, pairs)
     return {
@@ -241,22 +243,22 @@ def format_pairwise(rows: Mapping[Pair, Sequence[Triple]], *, settings: Sequence
     header = ["Compared kernels"]
     for setting in settings:
         header += [f"{setting}: Hedges", "Wilcoxon", "t-test"]
-    table = [header]
+    cells = []
     for pair, triples in rows.items():
         if len(triples) != len(settings):
             raise ValueError(
                 f"`settings` must name {len(triples)} settings. Received: {list(settings)}."
             )
-        table.append(
+        cells.append(
             [" vs. ".join(pair), *(cell for triple in triples for cell in _cells(*triple))]
         )
-    return _markdown(table)
+    return _padded(header, cells)
 
 
 def format_pooled(rows: Mapping[Pair, Triple]) -> str:
     """Tables 16 and 18 in Markdown: bold where both p are below 0.05."""
     header = ["Compared kernels", "Hedges' g pooled", "Friedman Dunn-Šidák", "ANOVA Tukey"]
-    return _markdown([header, *([" vs. ".join(pair), *_cells(*row)] for pair, row in rows.items())])
+    return _padded(header, [[" vs. ".join(pair), *_cells(*row)] for pair, row in rows.items()])
 
 
 def _cells(g: float, *p: float) -> list[str]:
@@ -264,15 +266,8 @@ def _cells(g: float, *p: float) -> list[str]:
     return [f"**{cell}**" for cell in cells] if max(p) < SIGNIFICANCE else cells
 
 
-def _markdown(table: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    # the words to the left, the numbers to the right
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
-        for row in (table[0], rule, *table[1:])
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+def _padded(header: list[str], rows: list[list[str]]) -> str:
+    return table(header, rows=rows, align="lr", pad=True) + "\n"
 
 
 # === Checks ===
@@ -331,7 +326,7 @@ def read_csv(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], list[str]]
         for row in reader:
             place = row["method"], row["setting"], row["run"]
             if place in cells:
-                raise ValueError(f"{path}, line {reader.line_num}: {place} stands there twice.")
+                raise ValueError(f"{path}, line {reader.line_num}: {place} appears twice.")
             try:
                 cells[place] = float(row["accuracy"])
             except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Whether what was measured bears out what the paper says, by the rules that `rules` prints."""
+"""Whether the measurements support the paper's claims, by the rules that `rules` prints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from gdn_keras.markdown import table
 from training.reproduction.checks import CHECKS, RULES
 from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
 from training.reproduction.paper import PaperValue
-from training.reproduction.results import Results
+from training.reproduction.zoo_results import ZooResults
 
 VERDICTS = (
     "reproduced",
@@ -39,8 +40,6 @@ class Judgement(NamedTuple):
 def rules() -> list[str]:
     """The rules in Markdown, from the constants that are used."""
     rows = [
-        ("what is compared", "reproduced", "partly reproduced"),
-        ("---", "---", "---"),
         (
             "an accuracy the paper prints",
             f"at most {DEVIATIONS} standard deviations or {SHORT:g} ppt below",
@@ -58,12 +57,12 @@ def rules() -> list[str]:
         ),
     ]
     return [
-        *("| " + " | ".join(row) + " |" for row in rows),
+        table(("what is compared", "reproduced", "partly reproduced"), rows=rows),
         "",
         "A claim of which some networks are not trained is judged on the others; if all of it "
         "holds for them, it *holds so far*. One about the average of all waits for all of them. "
         "*Not yet measured*: networks are there, but not the numbers, for the reason given. "
-        "*Cannot be compared*: it is about numbers of others, which are not at hand. *Not "
+        "*Cannot be compared*: it is about numbers of others, which are not available. *Not "
         "independent*: of two networks that are compared, one started from the other's weights, so "
         "that a small difference may say more about the order and the length of their training "
         "than about what is compared.",
@@ -118,23 +117,23 @@ def bounds(claim: Claim) -> tuple[float, float]:
     )
 
 
-def judge(claim: Claim, results: Results) -> Judgement:
+def judge(claim: Claim, results: ZooResults) -> Judgement:
     """Verdict on a claim from what the zoo holds."""
-    if claim.not_at_hand:
-        return Judgement("cannot be compared", claim.not_at_hand)
+    if claim.not_available:
+        return Judgement("cannot be compared", claim.not_available)
     here = _restrict(claim, lambda name: name in results.folders)
     if not here.models:
         return Judgement("not yet trained")
-    way = CHECKS[claim.check] if claim.check else None
+    method = CHECKS[claim.check] if claim.check else None
     if claim.measure:
         needed = {*claim.size_factors, *([1.0] if claim.measure == "drop" else [])}
         part = _restrict(here, lambda name: needed <= results.accuracies[name].keys())
-        lacking = "not measured at all of these sizes"
+        missing = "not measured at all of these sizes"
     else:
-        part = _restrict(here, lambda name: way.measured(name, results))
-        lacking = way.lacking.format(runs=results.count_runs(claim.models))
+        part = _restrict(here, lambda name: method.measured(name, results))
+        missing = method.missing.format(runs=results.count_runs(claim.models))
     if not part.models:
-        return Judgement("not yet measured", lacking)
+        return Judgement("not yet measured", missing)
     extent = _extent(claim, here, part)
     if claim.measure:
         judgement = _judge_values(part, results, complete=not extent)
@@ -142,10 +141,10 @@ def judge(claim: Claim, results: Results) -> Judgement:
             judgement = judgement._replace(verdict="not yet trained", difference=None)
         related = "not independent" if _related(part, results) else ""
         return judgement._replace(extent=", ".join(filter(None, [extent, related])))
-    checks = way.check(part, results)
+    checks = method.check(part, results)
     if not checks:  # those that are there are not the ones to compare
         untrained = extent.endswith("trained")
-        return Judgement("not yet trained") if untrained else Judgement("not yet measured", lacking)
+        return Judgement("not yet trained") if untrained else Judgement("not yet measured", missing)
     verdict = _verdict([c.holds for c in checks], claim, complete=not extent)
     shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][:_SHOWN]
     text = [f"{'✓' if c.holds else '✗'} {c.text}" for c in shown]
@@ -154,7 +153,7 @@ def judge(claim: Claim, results: Results) -> Judgement:
     return Judgement(verdict, "; ".join(text), extent=extent)
 
 
-def _judge_values(claim: Claim, results: Results, *, complete: bool) -> Judgement:
+def _judge_values(claim: Claim, results: ZooResults, *, complete: bool) -> Judgement:
     values = claim_values(claim, results.accuracies)
     low, high = bounds(claim)
     outside = [min(v - low, 0.0) + max(v - high, 0.0) for v in values]
@@ -187,11 +186,11 @@ def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
     )
 
 
-def _related(claim: Claim, results: Results) -> bool:
+def _related(claim: Claim, results: ZooResults) -> bool:
     """Whether of a pair that is compared one started from the other."""
 
     def started(name: str, other: str) -> bool:
-        return other in results.folders[name].recipe["lineage"]
+        return other in results.record(name).lineage
 
     pairs = zip(claim.models, claim.rivals, strict=bool(claim.rivals))
     return any(started(a, b) or started(b, a) for a, b in pairs)

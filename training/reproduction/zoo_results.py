@@ -1,4 +1,4 @@
-"""What the zoo holds, as the report and the gallery need it."""
+"""The results of the zoo, in the form that the report and the gallery need."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdn_keras import datasets, zoo
-from training.budgets import ASKED
+from training.budgets import OPTIONAL
 from training.recipes import RECIPES
 from training.reproduction.paper import PairwiseStatistics, PooledStatistics
-from training.runs import read_record
+from training.run_record import RunRecord
+from training.state import read_record
 
 if TYPE_CHECKING:
     from gdn_keras.explain import SigmaFit
@@ -37,7 +38,7 @@ def networks_of(table: PairwiseStatistics | PooledStatistics) -> dict[str, list[
 
 
 @dataclass(frozen=True)
-class Results:
+class ZooResults:
     """The zoo folders of recipes, by name, and further runs of the same recipes."""
 
     folders: dict[str, zoo.Folder]
@@ -47,20 +48,25 @@ class Results:
     runs: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> Results:
+    def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> ZooResults:
         """The zoo, and the finished and evaluated runs in `runs_dir` if there is one."""
         paths = [path for path in zoo.folders(zoo_dir) if path.name in RECIPES]
         results = cls({path.name: zoo.read_folder(path) for path in paths})
         for path in sorted(runs_dir.glob("*-seed*")) if runs_dir else ():
             name, _, seed = path.name.rpartition("-seed")  # a trial has another name
             record = read_record(path) if name in RECIPES else None
-            if record is not None and not record.get("warm_start"):
+            if record is not None and not record.ancestors:
                 results._add_run(name, _budget(record), int(seed), _evaluated(name, path))
-        for name, folder in results.folders.items():
-            budget, seed = _budget(folder.recipe), folder.recipe["seed"]
-            if not folder.recipe["lineage"]:
-                results._add_run(name, budget, seed, results.accuracies[name].get(1.0))
+        for name in results.folders:
+            record = results.record(name)
+            if not record.ancestors:
+                accuracy = results.accuracies[name].get(1.0)
+                results._add_run(name, _budget(record), record.seed, accuracy)
         return results
+
+    def record(self, name: str) -> RunRecord:
+        """The record of the run behind a network of the zoo."""
+        return RunRecord.from_dict(self.folders[name].recipe)
 
     def _add_run(self, name: str, budget: str, seed: int, accuracy: float | None) -> None:
         if accuracy is not None:
@@ -110,7 +116,7 @@ class Results:
         }
 
     def curve(self, name: str) -> dict[float, float] | None:
-        """Accuracies of a network, or with matched sigmas if `name` ends so; None if not known."""
+        """Accuracies of a network, with matched sigmas if `name` ends in `MATCHED`; or None."""
         if name.endswith(MATCHED):
             return self.matched.get(name.removesuffix(MATCHED))
         return self.accuracies.get(name)
@@ -146,18 +152,18 @@ class Results:
         return np.array(rows)
 
 
-def _budget(record: dict[str, Any]) -> str:
-    """The budget of a run or of a zoo folder; with stages that were asked for it is another one."""
-    asked = [f"{s['name']} {s['epochs']:g}" for s in record.get("stages", ()) if s["name"] in ASKED]
-    return ", ".join([record["budget"], *asked])
+def _budget(record: RunRecord) -> str:
+    """The budget of a run; with optional stages it is another one."""
+    optional = [f"{s.name} {s.epochs:g}" for s in record.stages if s.name in OPTIONAL]
+    return ", ".join([record.budget, *optional])
 
 
 def _evaluated(name: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
-    from training.evaluate import read_results
+    from training.measurement import read_results
 
     try:
-        results = read_results(RECIPES[name], folder)
+        results = read_results(RECIPES[name], folder=folder)
     except ValueError:
         return None
     at_one = results.get("1.000")

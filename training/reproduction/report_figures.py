@@ -15,7 +15,7 @@ from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
 from training.reproduction.checks import LAW
 from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY
-from training.reproduction.results import MATCHED, Results
+from training.reproduction.zoo_results import MATCHED, ZooResults
 from training.styles import STYLES
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class Drawing(NamedTuple):
 # === Kinds of figures ===
 
 
-def known_curves(results: Results, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
+def known_curves(results: ZooResults, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
     """Label -> curve of those of `networks`, label -> name, that are there."""
     curves = {label: results.curve(name) for label, name in networks.items()}
     return {label: curve for label, curve in curves.items() if curve}
 
 
 def curves_figure(
-    results: Results, networks: Mapping[str, str], *, section: str | None = None
+    results: ZooResults, networks: Mapping[str, str], *, section: str | None = None
 ) -> Figure | None:
     """Accuracy against size factor; `networks` is label -> name.
 
@@ -74,7 +74,7 @@ def curves_figure(
     return figure
 
 
-def histogram_figure(results: Results, name: str) -> Figure | None:
+def histogram_figure(results: ZooResults, name: str) -> Figure | None:
     """Scale selection over all, the right and the wrong answers."""
     if name not in results.folders or results.histogram(name) is None:
         return None
@@ -92,8 +92,8 @@ def histogram_figure(results: Results, name: str) -> Figure | None:
     return figure
 
 
-def stir_figure(results: Results, dataset: str) -> Figure | None:
-    """One panel per range of training sizes, ours beside the published networks."""
+def stir_figure(results: ZooResults, dataset: str) -> Figure | None:
+    """One panel per range of training sizes, ours and the published networks."""
     scenarios, ranges = {}, datasets.get(dataset).sizes.ranges
     for sizes in ranges:
         names = {
@@ -112,8 +112,8 @@ def stir_figure(results: Results, dataset: str) -> Figure | None:
         others = {}
         if dataset in DATASETS:
             for model in MODELS:
-                known = stir_baseline(model, dataset=dataset, train_sizes=sizes)
-                others[model] = known.curve
+                baseline = stir_baseline(model, dataset=dataset, train_sizes=sizes)
+                others[model] = baseline.curve
         shown = {"others": others, "styles": STYLES}
         plots.plot_object_sizes(curves, ax, training_sizes=ranges[sizes], **shown)
         ax.label_outer()
@@ -132,7 +132,7 @@ def sigma_networks(family: str, *, rate: str = "lr1e-3") -> dict[str, str]:
     return {label: f"{family}_learned_{variant}_{rate}" for variant, label in labels.items()}
 
 
-def sigma_figure(results: Results, family: str, *, rate: str = "lr1e-3") -> Figure | None:
+def sigma_figure(results: ZooResults, family: str, *, rate: str = "lr1e-3") -> Figure | None:
     """Learned sigmas of a family with their geometric fits, as in Figure 18."""
     fits = {
         label: results.sigma_fits[name]
@@ -151,7 +151,7 @@ def sigma_figure(results: Results, family: str, *, rate: str = "lr1e-3") -> Figu
     return figure
 
 
-def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
+def agreement_figure(results: ZooResults, names: Iterable[str]) -> Figure | None:
     """The accuracies that the paper prints, and ours."""
     groups: dict[str, list[tuple[float, float, float]]] = {}
     for name in names:
@@ -170,7 +170,7 @@ def agreement_figure(results: Results, names: Iterable[str]) -> Figure | None:
 # === Which figure belongs where ===
 
 
-def section_drawings(section: str, results: Results) -> list[Drawing]:
+def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
     """All figures of a section of the report."""
     drawings = []
 
@@ -218,8 +218,8 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
     return drawings
 
 
-def _missing(networks: Iterable[str], results: Results) -> str:
-    """What a caption says about the networks that the figure lacks."""
+def _missing(networks: Iterable[str], results: ZooResults) -> str:
+    """The part of a caption about networks that are missing in the figure."""
     lists = {"trained": [], "measured": []}
     for name in networks:
         if results.curve(name) is None:

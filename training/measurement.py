@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,16 +16,16 @@ from scipy.special import softmax
 from gdn_keras import datasets
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
-from gdn_keras.evaluation import test_sets
+from gdn_keras.evaluation import predict_batches, test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
+from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
 from training.recipes import Recipe
-from training.state import write_text
 
 EVALUATION = "evaluation.json"
 BATCH = 100
 # as trained; on every pixel; all sigmas times the size factor (one scale channel, appendix A.1)
-WAYS = ("trained", "exact", "matched")
+MODES = ("trained", "exact", "matched")
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ def test_sizes(recipe: Recipe) -> dict[str, float]:
     return dict(zip(sizes.keys, sizes.values, strict=True))
 
 
-def evaluate(
+def measure_sizes(
     model: GaussDerNet,
+    *,
     recipe: Recipe,
     folder: Path,
-    *,
-    way: str = "trained",
+    mode: str = "trained",
     split: str = "test",
     limit: int | None = None,
     data_dir: Path | None = None,
@@ -59,40 +59,40 @@ def evaluate(
 ) -> dict[str, SizeResult] | None:
     """Results per size, kept in the run's folder; sizes already there are not measured again.
 
-    `limit` takes so many images, spread over the split, for a quick look: a file of its own.
+    `limit` uses that many images, spread over the split, and a separate file.
 
     None if `stop()` said so before all sizes were done. Call it under the run's lock.
     """
-    file = _file(folder, way, split if limit is None else f"{split}{limit}")
+    file = _file(folder, mode, split if limit is None else f"{split}{limit}")
     done = _read(file)
     missing = [key for key in test_sizes(recipe) if key not in done]
     if missing:
-        _check_way(way, model, recipe)
-        network = None if way == "matched" else _network(model, way)
+        _check_mode(mode, model, recipe)
+        network = None if mode == "matched" else _network(model, mode)
         for key, data in test_sets(recipe.dataset, missing, split=split, data_dir=data_dir):
-            if way == "matched":
-                network = _network(at_scale(model, test_sizes(recipe)[key]), way)
-            label = f"{recipe.name} {'' if way == 'trained' else way + ' '}{key}"
+            if mode == "matched":
+                network = _network(at_scale(model, test_sizes(recipe)[key]), mode)
+            label = f"{recipe.name} {'' if mode == 'trained' else mode + ' '}{key}"
             pooling = model.config.scale_pooling
             result = measure(network, data.spread(limit), pooling=pooling, label=label, stop=stop)
             if result is None:
                 return None
             done[key] = vars(result)
-            write_text(file, json.dumps(done) + "\n")
+            replace_file(file, content=json.dumps(done) + "\n")
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
-def _network(model: GaussDerNet, way: str) -> keras.Model:
-    model = adapt(model, **EVERY_PIXEL) if way == "exact" else model
+def _network(model: GaussDerNet, mode: str) -> keras.Model:
+    model = adapt(model, **EVERY_PIXEL) if mode == "exact" else model
     return fold(model).scale_logits_model()
 
 
-def _check_way(way: str, model: GaussDerNet, recipe: Recipe) -> None:
-    if way not in WAYS:
-        raise ValueError(f"`way` must be one of {WAYS}. Received: way={way!r}.")
+def _check_mode(mode: str, model: GaussDerNet, recipe: Recipe) -> None:
+    if mode not in MODES:
+        raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode!r}.")
     channels = len(model.config.channel_sigmas)
     factors = datasets.get(recipe.dataset).sizes.unit == "factor"
-    if way == "matched" and (channels > 1 or not factors):
+    if mode == "matched" and (channels > 1 or not factors):
         raise ValueError(
             "Sigmas are matched to size factors for networks of one scale channel. "
             f"Received: {recipe.name}, {channels} channels on {recipe.dataset}."
@@ -100,12 +100,12 @@ def _check_way(way: str, model: GaussDerNet, recipe: Recipe) -> None:
 
 
 def read_results(
-    recipe: Recipe, folder: Path, *, way: str = "trained"
+    recipe: Recipe, *, folder: Path, mode: str = "trained"
 ) -> dict[str, SizeResult] | None:
     """The test results of a run. Missing ones are an error as trained, else None."""
-    done = _read(_file(folder, way, "test"))
+    done = _read(_file(folder, mode, "test"))
     missing = [key for key in test_sizes(recipe) if key not in done]
-    if missing and way != "trained":
+    if missing and mode != "trained":
         return None
     if missing:
         raise ValueError(
@@ -116,8 +116,8 @@ def read_results(
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
-def _file(folder: Path, way: str, split: str) -> Path:
-    words = [word for word in (split, way) if word not in ("test", "trained")]
+def _file(folder: Path, mode: str, split: str) -> Path:
+    words = [word for word in (split, mode) if word not in ("test", "trained")]
     return folder / "_".join([*words, EVALUATION])
 
 
@@ -142,7 +142,8 @@ def measure(
     """One pass over the images with a network that gives (batch, scale channel, class)."""
     start = time.time()
     outputs = []
-    for batch in _predict(network, data.images, label):
+    predict = network.predict_on_batch
+    for batch in predict_batches(data.images, predict=predict, batch_size=BATCH, label=label):
         outputs.append(batch)
         if stop():
             return None
@@ -178,13 +179,3 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, *, bins: in
         if (bin_of == b).any()
     ]
     return round(float(sum(gaps)), 6)
-
-
-def _predict(network: keras.Model, images: np.ndarray, label: str) -> Iterator:
-    from gdn_keras.progress import show_progress
-
-    with show_progress(total=len(images), unit="img", desc=label, mininterval=1.0) as bar:
-        for first in range(0, len(images), BATCH):
-            part = images[first : first + BATCH].astype("float32")
-            yield np.asarray(network.predict_on_batch(part))
-            bar.update(len(part))
