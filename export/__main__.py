@@ -29,7 +29,7 @@ from export.errors import EXPECTED, missing_packages_named
 from export.page import DEFAULT_NAMES, choose
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.hub import check_repo
+from gdn_keras.zoo.hub_download import check_repo
 
 OUTPUT = Path("out") / "export"
 PAGE = Path("out") / "page"
@@ -92,9 +92,9 @@ def _litert(args) -> None:
 def _hub(args) -> None:
     check_repo(args.repo)
     folder = zoo.read_folder(zoo.download(args.name))
-    from export import hub
+    from export import hub_upload
 
-    publish = hub.dry_run if args.dry_run else hub.publish
+    publish = hub_upload.dry_run if args.dry_run else hub_upload.publish
     publish(
         folder,
         _target(args, "hub"),

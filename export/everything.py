@@ -11,13 +11,14 @@ from pathlib import Path
 
 import keras
 
-from export import hub
+from export import hub_upload
 from export.errors import EXPECTED, missing_packages_named
 from export.files import write_litert, write_onnx, write_saved_model
 from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
-from gdn_keras import registry, zoo
+from gdn_keras import zoo
 from gdn_keras.version import __version__
-from gdn_keras.weights import file_sha256
+from gdn_keras.zoo import registry
+from gdn_keras.zoo.weights import file_sha256
 
 REFUSED = "refused"
 STATE_FILE = "done.json"  # beside a network's exports: what is finished, for which weights
@@ -39,7 +40,7 @@ def export_all(
     if not folders:
         raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")
     if owner is not None:
-        hub.need_token()
+        hub_upload.need_token()
     table: dict[str, dict[str, str]] = {}
     failures = []
     for number, path in enumerate(folders, start=1):
@@ -92,13 +93,13 @@ def _steps(
     def to_hub() -> str:
         options = {"private": private, "exports": target}
         if owner is None:
-            hub.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
+            hub_upload.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
             return "written"
-        return hub.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
+        return hub_upload.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
 
     network = f"{__version__} {_digest(folder.path)}"
     for step, file, write in (
-        ("onnx", hub.ONNX_FILE, write_onnx),
+        ("onnx", hub_upload.ONNX_FILE, write_onnx),
         ("saved-model", "saved_model", write_saved_model),
         ("litert", "model.tflite", write_litert),
     ):

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from export import verify
+from gdn_keras.classify import PAD_MODES, as_in_training
 from gdn_keras.model import GaussDerNet, adapt, fold
-from gdn_keras.predict import PAD_MODES, as_in_training
 from gdn_keras.zoo import ModelInfo
 
 

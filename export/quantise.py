@@ -22,15 +22,15 @@ import onnx
 from export import DEFAULT_OPSET, integers, verify
 from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
+from gdn_keras.accuracy import size_keys, test_sets
+from gdn_keras.classify import read_image
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays, describe
-from gdn_keras.evaluation import size_keys, test_sets
 from gdn_keras.model import GaussDerNet
-from gdn_keras.predict import read_image
-from gdn_keras.records import read_json, to_json
 from gdn_keras.version import __version__
-from gdn_keras.weights import file_sha256
 from gdn_keras.zoo import ModelInfo
+from gdn_keras.zoo.records import read_json, to_json
+from gdn_keras.zoo.weights import file_sha256
 
 INT8_FILE, REPORT_FILE = "model.int8.onnx", "model.int8.json"
 MAX_LOSS = 1.0  # percentage points, at any size

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import predict, zoo
+from gdn_keras import classify, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.scale_space import METHODS
 
@@ -75,7 +75,7 @@ def _predict(args) -> int:
     images, failed = [], False
     for path in args.images:
         try:
-            images.append(predict.read_image(path, config=known.config, fit=args.fit, **trained))
+            images.append(classify.read_image(path, config=known.config, fit=args.fit, **trained))
         except (ValueError, OSError) as error:
             failed = True
             print(f"error: {error}", file=sys.stderr)
@@ -83,7 +83,7 @@ def _predict(args) -> int:
         return 1
     model = zoo.load(args.name, offline=args.offline or None)
     pixels = np.stack([image.pixels for image in images])
-    predictions = predict.classify(model, pixels, top=args.top)
+    predictions = classify.classify(model, pixels, top=args.top)
     if args.json:
         _print_json([_as_json(*pair) for pair in zip(images, predictions, strict=True)])
     else:
@@ -92,7 +92,7 @@ def _predict(args) -> int:
     if args.figure:
         path = Path(args.figure)
         path.parent.mkdir(parents=True, exist_ok=True)
-        predict.draw(model, images, predictions).savefig(path, dpi=200)
+        classify.draw(model, images, predictions).savefig(path, dpi=200)
         print(f"figure: {path}", file=sys.stderr)
     return int(failed)
 
@@ -128,7 +128,7 @@ def _download(args) -> int:
 
 
 def _evaluate(args) -> int:
-    from gdn_keras.evaluation import evaluate, size_keys
+    from gdn_keras.accuracy import evaluate, size_keys
 
     known = zoo.info(args.name, offline=args.offline or None)
     size_keys(known.dataset, args.size)  # a wrong size is reported before the network is loaded
@@ -193,9 +193,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("images", nargs="+", metavar="IMAGE")
     command.add_argument(
         "--fit",
-        choices=predict.FITS,
+        choices=classify.FITS,
         default="trained",
-        help="; ".join(f"{fit}: {text}" for fit, text in predict.FITS.items())
+        help="; ".join(f"{fit}: {text}" for fit, text in classify.FITS.items())
         + " (default: %(default)s)",
     )
     command.add_argument("--top", type=_positive, default=3, help="how many classes")

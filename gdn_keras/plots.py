@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.config import POOLINGS
-from gdn_keras.figures import COLUMN as COLUMN
-from gdn_keras.figures import MARKERS, draw_lines, styled
-from gdn_keras.figures import PALETTE as PALETTE
-from gdn_keras.figures import Style as Style
-from gdn_keras.figures import legend_below as legend_below
-from gdn_keras.figures import new_figure as new_figure
-from gdn_keras.figures import png_bytes as png_bytes
-from gdn_keras.figures import save as save
+from gdn_keras.figure_style import COLUMN as COLUMN
+from gdn_keras.figure_style import MARKERS, draw_lines, styled
+from gdn_keras.figure_style import PALETTE as PALETTE
+from gdn_keras.figure_style import Style as Style
+from gdn_keras.figure_style import legend_below as legend_below
+from gdn_keras.figure_style import new_figure as new_figure
+from gdn_keras.figure_style import png_bytes as png_bytes
+from gdn_keras.figure_style import save as save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from export_tools import export, make_clone, sample_data_folder, set_metrics, wi
 from hub_server import HubServer
 from zoo_tools import write_tiny
 
-from gdn_keras import registry
+from gdn_keras.zoo import registry
 
 
 @pytest.mark.heavy

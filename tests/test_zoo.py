@@ -7,8 +7,9 @@ import pytest
 from helpers import assert_rounded
 from zoo_tools import predict, tiny_config, tiny_model, weights_of, write_tiny
 
-from gdn_keras import GaussDerNetConfig, adapt, registry, results, zoo
+from gdn_keras import GaussDerNetConfig, adapt, zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.zoo import registry, tables
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def root(tmp_path_factory):
     write_tiny(root, "small_single", channel_sigmas=(1.0,), jet_order=3)
     write_tiny(root, "cifar_small", dataset="rescaled_cifar10")
     write_tiny(root, "learned", learned_sigmas=True, channel_sigmas=(1.0,), sampling_density=None)
-    untrained = results.untrained("planned", dataset="cifar10", config=tiny_config())
+    untrained = tables.untrained("planned", dataset="cifar10", config=tiny_config())
     (root / "registry.json").write_text(registry.registry_text({"planned": untrained}))
     return root
 

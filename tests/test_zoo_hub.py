@@ -17,8 +17,9 @@ from hub_server import TOKEN, Fault, HubServer, connected
 from processes import Command
 from zoo_tools import predict, write_tiny
 
-from gdn_keras import registry, zoo
+from gdn_keras import zoo
 from gdn_keras.__main__ import main
+from gdn_keras.zoo import registry
 
 REPO = "owner/net"
 TESTS = Path(__file__).parent
@@ -297,7 +298,7 @@ def test_a_damaged_cache_is_noticed_and_can_be_mended(hub, registered, folder, m
     assert zoo.load("net", offline=True).config == folder.config
 
 
-# A process that uses only gdn_keras/hub.py: it needs no Keras, so it starts at once.
+# A process that uses only gdn_keras/zoo/hub_download.py: it needs no Keras, so it starts at once.
 _PROCESS = """
 import importlib.util, os, sys
 spec = importlib.util.spec_from_file_location("hub", {hub!r})
@@ -312,7 +313,9 @@ def fetch(revision=None):
 
 def start(hub, home, code, **arguments):
     files = ["config.json", "model.weights.h5"]
-    text = _PROCESS.format(hub=str(TESTS.parent / "gdn_keras" / "hub.py"), files=files)
+    text = _PROCESS.format(
+        hub=str(TESTS.parent / "gdn_keras" / "zoo" / "hub_download.py"), files=files
+    )
     command = [sys.executable, "-c", text + textwrap.dedent(code)]
     environment = {**os.environ, **hub.environment(home)}
     pipe = subprocess.PIPE

@@ -9,7 +9,7 @@ import pytest
 from zoo_tools import tiny_config, tiny_model, weights_of, write_tiny
 
 from gdn_keras import zoo
-from gdn_keras.weights import assign_weights, file_sha256, read_weights
+from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet
 from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
-from gdn_keras.records import LICENCE
+from gdn_keras.zoo.records import LICENCE
 from training.budgets import MORE
 from training.comparison import NO_COMPARISON, Comparison
 from training.evaluate import test_sizes

@@ -263,7 +263,7 @@ def _advise(arguments) -> None:
 
 
 def results(arguments) -> int:
-    from gdn_keras.results import update
+    from gdn_keras.zoo.tables import update
 
     configurations = {name: (recipe.dataset, recipe.config) for name, recipe in RECIPES.items()}
     stale = update(CHECKOUT, configurations=configurations, check=arguments.check)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gdn_keras import zoo
 from gdn_keras.cpu import has_bfloat16
-from gdn_keras.folder import WEIGHTS_FILE
+from gdn_keras.zoo.folder import WEIGHTS_FILE
 from training import CHECKOUT, state
 from training.budgets import EXACT, MORE, Plan, Stage, more_stage, plan_run, relatives, resumed_plan
 from training.recipes import ALL, Recipe, get
@@ -128,7 +128,7 @@ def load_finished(name: str, arguments):
     """The network of a finished run, or of the zoo."""
     from gdn_keras.config import GaussDerNetConfig
     from gdn_keras.model import build_model
-    from gdn_keras.weights import assign_weights, read_weights
+    from gdn_keras.zoo.weights import assign_weights, read_weights
 
     folder = run_folder(name, arguments)
     record = read_record(folder)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gdn_keras import zoo
 from gdn_keras.datasets.rescaled import rescaled_sets
-from gdn_keras.records import ModelInfo
+from gdn_keras.zoo.records import ModelInfo
 
 DEFAULT_NAMES = ("fashion_single_2jet", "fashion_avg_2jet", "cifar_avg_2jet_mirror")
 

@@ -18,7 +18,7 @@ from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_sets
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
-from gdn_keras.records import ModelInfo
+from gdn_keras.zoo.records import ModelInfo
 
 SOURCES = Path(__file__).parent
 STATIC = ("index.html", "page.js", "worker.js", "style.css")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from export.files import kept_if_good
-from export.hub import clear_errors, need_token, outcome
+from export.hub_upload import clear_errors, need_token, outcome
 from export.page.build import CARD, DESCRIPTION, STATIC, write_page
 from export.page.runtime import PACKAGE, VERSION
 from gdn_keras.citation import CITATION
-from gdn_keras.hub import check_repo
-from gdn_keras.records import LICENCE, ModelInfo
+from gdn_keras.zoo.hub_download import check_repo
+from gdn_keras.zoo.records import LICENCE, ModelInfo
 
 TITLE = "Gaussian derivative networks, live"
 FOLDERS = ("models/", "ort/", "samples/")  # what is in these and no longer belongs goes

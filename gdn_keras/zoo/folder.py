@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.records import Metrics, ModelInfo, read_json, to_json
-from gdn_keras.weights import assign_weights, file_sha256, read_weights
+from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
+from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
 if TYPE_CHECKING:
     import keras

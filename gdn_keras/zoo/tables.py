@@ -11,8 +11,8 @@ from pathlib import Path
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import count_multiply_adds, count_parameters
-from gdn_keras.records import ModelInfo
-from gdn_keras.registry import REGISTRY_FILE, read_registry, registry_text
+from gdn_keras.zoo.records import ModelInfo
+from gdn_keras.zoo.registry import REGISTRY_FILE, read_registry, registry_text
 
 RESULTS_FILE = "results.csv"
 START, END = "<!-- results -->", "<!-- /results -->"

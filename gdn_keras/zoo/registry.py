@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.records import ModelInfo, read_json, to_json
+from gdn_keras.zoo.records import ModelInfo, read_json, to_json
 
 ENVIRONMENT_VARIABLE = "GDN_KERAS_ZOO"
 REGISTRY_FILE = "registry.json"  # beside the zoo folders
 REGISTRY_VERSION = 1
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 def roots() -> list[tuple[str, Path]]:

@@ -1,42 +1,22 @@
-"""The model zoo: list, look up and load networks. Offline first; nothing is ever executed.
-
-    >>> gdn_keras.zoo.list_models("fashion_*")
-    >>> gdn_keras.zoo.info("fashion_avg_2jet")
-    >>> model = gdn_keras.zoo.load("fashion_avg_2jet")
-
-What is in the folder of a network, and how it is read and written: `gdn_keras.folder`.
-"""
+"""List, look up, load and download networks; use it through `gdn_keras.zoo`."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import fnmatch
 import logging
 import os
-import re
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdn_keras import hub
 from gdn_keras.config import POOLINGS
-from gdn_keras.folder import CARD_FILE as CARD_FILE
-from gdn_keras.folder import CONFIG_FILE as CONFIG_FILE
-from gdn_keras.folder import DESCRIPTION_FILES
-from gdn_keras.folder import FILES as FILES
-from gdn_keras.folder import METRICS_FILE as METRICS_FILE
-from gdn_keras.folder import RECIPE_FILE as RECIPE_FILE
-from gdn_keras.folder import Folder as Folder
-from gdn_keras.folder import read_folder as read_folder
-from gdn_keras.folder import write_folder as write_folder
-from gdn_keras.records import Golden as Golden
-from gdn_keras.records import Metrics as Metrics
-from gdn_keras.records import ModelInfo as ModelInfo
-from gdn_keras.registry import read_registry, roots
 from gdn_keras.scale_space import METHODS
-from gdn_keras.weights import assign_weights, read_weights
+from gdn_keras.zoo import hub_download
+from gdn_keras.zoo.folder import read_folder
+from gdn_keras.zoo.records import ModelInfo
+from gdn_keras.zoo.search import find, is_name, known_models, read, unknown_model
+from gdn_keras.zoo.weights import assign_weights, read_weights
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
@@ -98,18 +78,18 @@ def info(
 
     Never downloads weights. The other arguments are those of `load`.
     """
-    if _is_name(name):
+    if is_name(name):
         infos, _ = known_models()
         if name not in infos:
-            raise _unknown(name, infos)
+            raise unknown_model(name, infos)
         if revision is None:
             return infos[name]
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
-    known = _read(name, weights=False, **where).info()
-    if _is_name(name):  # the folder is named after the commit
+    known = read(name, weights=False, **where).info()
+    if is_name(name):  # the folder is named after the commit
         repo, label = infos[name].hub_repo, name
-    elif str(name).startswith(hub.SCHEME):
-        repo, _ = hub.parse_address(str(name))
+    elif str(name).startswith(hub_download.SCHEME):
+        repo, _ = hub_download.parse_address(str(name))
         label = repo.split("/")[1]
     else:
         return known
@@ -163,7 +143,7 @@ def load(
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
     """
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
-    folder = _read(name, **where) if weights else None
+    folder = read(name, **where) if weights else None
     config = folder.config if weights else info(name, **where).config
     if class_names is not None:
         class_names = tuple(class_names)
@@ -215,7 +195,7 @@ def download(
     A network that is here already is not fetched again, unless `force`, which asks the Hub; `load`
     still takes a folder of that name in GDN_KERAS_ZOO, the checkout or the package first.
     """
-    path, _ = _find(name, revision=revision, cache_dir=cache_dir, force=force)
+    path, _ = find(name, revision=revision, cache_dir=cache_dir, force=force)
     folder = read_folder(path)
     read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
     return path
@@ -226,119 +206,6 @@ def _head(model: GaussDerNet) -> list[str]:
     last = model.blocks[-1]
     layers = [layer for layer in model.layers if layer.name in (last.jet, last.norm)]
     return [f"{layer.name}/{v.name}" for layer in layers for v in layer.weights if v.shape != ()]
-
-
-# === Where networks are ===
-
-
-def _read(name: str | os.PathLike, *, weights: bool = True, **where) -> Folder:
-    """The folder of a network, wherever it is; without `weights` all but these."""
-    path, expected = _find(name, files=FILES if weights else DESCRIPTION_FILES, **where)
-    folder = read_folder(path, weights=weights)
-    found = folder.metrics.weights_sha256
-    if expected is not None and (
-        expected.weights_sha256 != found or expected.config != folder.config
-    ):
-        raise ValueError(
-            f"{path} is not the {name} of the registry: its weights must have sha256 "
-            f"{expected.weights_sha256} and its config must be the same. Received: {found}."
-        )
-    return folder
-
-
-def _find(
-    name: str | os.PathLike,
-    *,
-    files: Sequence[str] = FILES,
-    revision: str | None = None,
-    offline: bool | None = None,
-    cache_dir: str | os.PathLike | None = None,
-    force: bool = False,
-) -> tuple[Path, ModelInfo | None]:
-    """The folder of a network, and what the registry says it must be if it is from the Hub."""
-    command = ["python", "-m", "gdn_keras", "download", str(name)]
-    command += [] if revision is None else ["--revision", revision]
-    command += [] if cache_dir is None else ["--cache-dir", str(cache_dir)]
-    where = {
-        "files": files,
-        "offline": offline,
-        "cache_dir": cache_dir,
-        "force": force,
-        "command": shlex.join(command),
-    }
-    if str(name).startswith(hub.SCHEME):
-        repo, at = hub.parse_address(str(name))
-        if at is not None and revision not in (None, at):
-            raise ValueError(f"`revision` contradicts {name!r}. Received: revision={revision!r}.")
-        return hub.locate(str(name), repo, at or revision, **where), None
-    if not _is_name(name):
-        if revision is not None:
-            raise ValueError(
-                f"A folder has no revisions; only the Hub has. Received: revision={revision!r}."
-            )
-        logger.debug("the folder %s", name)
-        return Path(name).expanduser(), None
-    if revision is None and not force:
-        for label, root in roots():
-            path = root / name
-            if path.is_dir():
-                logger.debug("%s: found in %s, %s", name, label, path)
-                return path, None
-            logger.debug("%s: not in %s, %s", name, label, root)
-    infos, local = known_models()
-    if name not in infos:
-        raise _unknown(name, infos)
-    known = infos[name]
-    if known.hub_repo is None:
-        if not known.trained:
-            reason = "has no trained weights yet; `weights=False` builds the network without"
-        elif name in local:
-            reason = f"is not on the Hub, only at {local[name]}"
-        else:
-            reason = "is not on the Hub, and its folder is not on this machine"
-        raise FileNotFoundError(f"{name} {reason}.")
-    path = hub.locate(name, known.hub_repo, revision or known.hub_revision, **where)
-    return path, known if revision in (None, known.hub_revision) else None
-
-
-def folders(root: Path) -> list[Path]:
-    """The zoo folders in `root`, by name."""
-    return sorted(path.parent for path in root.glob(f"[!.]*/{CONFIG_FILE}"))
-
-
-def known_models() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
-    """Every network by name, and the folders of those that are on this machine."""
-    infos: dict[str, ModelInfo] = {}
-    local: dict[str, Path] = {}
-    for _, root in reversed(roots()):  # the first root has the last word
-        registry = read_registry(root)
-        infos.update(registry)
-        for path in folders(root):
-            try:
-                known = read_folder(path).info()
-            except ValueError as error:
-                logger.warning("left out: %s", error)
-                continue
-            listed = registry.get(path.name)
-            if listed is not None and listed.weights_sha256 == known.weights_sha256:
-                known = dataclasses.replace(
-                    known, hub_repo=listed.hub_repo, hub_revision=listed.hub_revision
-                )
-            infos[path.name], local[path.name] = known, path
-    return infos, local
-
-
-def _is_name(name: str | os.PathLike) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name) is not None
-
-
-def _unknown(name: str, names: Iterable[str]) -> ValueError:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return ValueError(
-        f"Unknown model {name!r}.{hint} `gdn_keras.zoo.list_models(trained=False)` lists all; "
-        f"a folder is given as a path, ./{name}."
-    )
 
 
 def _one_of(argument: str, value: Any, allowed: tuple) -> None:

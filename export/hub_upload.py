@@ -21,9 +21,10 @@ import numpy as np
 from export.card import CURVE, hub_card
 from export.files import kept_if_good, write_onnx
 from export.quantise import INT8_FILE, REPORT_FILE, accepted_report
-from gdn_keras import registry, results, zoo
+from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
-from gdn_keras.hub import check_repo
+from gdn_keras.zoo import registry, tables
+from gdn_keras.zoo.hub_download import check_repo
 
 ONNX_FILE = "model.onnx"
 KERAS_METADATA = "metadata.json"
@@ -193,7 +194,7 @@ def record(folder: zoo.Folder, *, repo: str, commit: str) -> bool:
     root = registry.checkout()
     if root is None or folder.path.resolve().parent != (root / "zoo").resolve():
         return False
-    results.update(root, pins={folder.path.name: (repo, commit)})
+    tables.update(root, pins={folder.path.name: (repo, commit)})
     return True
 
 
