@@ -3,7 +3,7 @@
 examples:
   python -m export onnx cifar_avg_2jet
   python -m export onnx cifar_avg_2jet --with-scales --exact --dynamic-size -o any_size.onnx
-  python -m export onnx cifar_avg_2jet --quantize int8
+  python -m export onnx cifar_avg_2jet --quantise int8
   python -m export saved-model cifar_avg_2jet
   python -m export litert cifar_avg_2jet
   python -m export hub cifar_avg_2jet --repo OWNER/cifar_avg_2jet --dry-run
@@ -29,6 +29,7 @@ from export.errors import EXPECTED, missing_packages_named
 from export.page import DEFAULT_NAMES, choose
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
 OUTPUT = Path("out") / "export"
@@ -54,16 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _onnx(args) -> None:
     options = {"opset": args.opset, "with_scales": args.with_scales, "uint8": args.uint8}
-    if args.calibrate and not args.quantize:
-        raise ValueError("`--calibrate` needs `--quantize int8`.")
-    if args.quantize and args.dynamic_size:
-        raise ValueError("`--quantize` needs one size; it cannot go with `--dynamic-size`.")
+    if args.calibrate and not args.quantise:
+        raise ValueError("`--calibrate` needs `--quantise int8`.")
+    if args.quantise and args.dynamic_size:
+        raise ValueError("`--quantise` needs one size; it cannot go with `--dynamic-size`.")
     info = zoo.info(args.name)
     from export.graph import check_opset
 
     check_opset(args.opset)
     model = _load(args)
-    if args.quantize:
+    if args.quantise:
         from export.quantise import INT8_FILE, write_int8
 
         target = _target(args, INT8_FILE)
@@ -178,7 +179,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("-o", "--output", metavar="FILE", help=f"default: below {OUTPUT}")
         command.add_argument("--size", type=_size, metavar="HxW", help="another input size")
         group = command.add_mutually_exclusive_group()
-        group.add_argument("--exact", action="store_true", help="compute every pixel")
+        group.add_argument(
+            "--exact", action="store_true", help="compute every pixel, as the paper does"
+        )
         group.add_argument("--density", type=float, metavar="R", help="samples per sigma")
         return command
 
@@ -196,17 +199,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--uint8", action="store_true", help="input uint8 instead of float32")
     command.add_argument(
-        "--quantize",
+        "--quantise",
         choices=["int8"],
         help="8-bit integers; kept only if it loses at most 1 percentage point at every size of "
         "the whole test set, which must be in the folder GDN_KERAS_DATA",
     )
+    command.add_argument("--quantize", dest="quantise", action=RenamedOption, choices=["int8"])
     command.add_argument(
         "--calibrate",
         nargs="+",
         default=(),
         metavar="PATH",
-        help="images, or folders of them, for --quantize; default: the bundled samples",
+        help="images, or folders of them, for --quantise; default: the bundled samples",
     )
     add_format("saved-model", _saved_model, "write a TensorFlow SavedModel")
     add_format("litert", _litert, "write a LiteRT (TensorFlow Lite) file")

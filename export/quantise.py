@@ -65,7 +65,7 @@ def write_int8(
     """
     if model.config.input_size != info.config.input_size:
         raise ValueError(
-            "`--quantize` measures the network on its test images, so it must have their size, "
+            "`--quantise` measures the network on its test images, so it must have their size, "
             f"{info.config.input_size}. Received: {model.config.input_size}."
         )
     report_path = path.with_suffix(".json")

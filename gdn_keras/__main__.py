@@ -16,6 +16,7 @@ import numpy as np
 
 from gdn_keras import classify, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
+from gdn_keras.deprecation import RenamedOption
 from gdn_keras.scale_space import METHODS
 
 
@@ -38,9 +39,9 @@ def _list(args) -> int:
     names = zoo.list_models(
         args.pattern,
         dataset=args.dataset,
-        pooling=args.pooling,
-        jet=args.jet,
-        kernel=args.kernel,
+        scale_pooling=args.scale_pooling,
+        jet_order=args.jet_order,
+        method=args.method,
         trained=not args.all,
         min_accuracy=args.min_accuracy,
     )
@@ -175,9 +176,14 @@ def _parser() -> argparse.ArgumentParser:
     command = add("list", _list, "list networks")
     command.add_argument("pattern", nargs="?", help='with wildcards, in quotes: "fashion_*"')
     command.add_argument("--dataset")
-    command.add_argument("--pooling", choices=(*POOLINGS, "single"))
-    command.add_argument("--jet", type=int, choices=(2, 3))
-    command.add_argument("--kernel", choices=METHODS)
+    options = {
+        ("scale_pooling", "--pooling"): {"choices": (*POOLINGS, "single")},
+        ("jet_order", "--jet"): {"choices": (2, 3), "type": int},
+        ("method", "--kernel"): {"choices": METHODS},
+    }
+    for (field, old), values in options.items():
+        command.add_argument(f"--{field.replace('_', '-')}", **values)
+        command.add_argument(old, dest=field, action=RenamedOption, **values)
     command.add_argument("--min-accuracy", type=float, help="mean over all sizes, 0…1")
     command.add_argument("--all", action="store_true", help="also configurations without weights")
     command.add_argument("--json", action="store_true")
@@ -215,7 +221,9 @@ def _parser() -> argparse.ArgumentParser:
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
     command.add_argument("--limit", type=_positive, help="only so many images of each size")
-    command.add_argument("--exact", action="store_true", help="compute every pixel")
+    command.add_argument(
+        "--exact", action="store_true", help="compute every pixel, as the paper does"
+    )
     command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
     command.add_argument("--batch-size", type=_positive, default=32)
     _add_offline(command, "never use the internet for the network")

@@ -22,7 +22,7 @@ from gdn_keras.scale_space import (
 
 # 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
 FORMAT_VERSION = 2
-# as the paper computes: changes to a config that cost no weights
+# Exact, as the paper computes: changes to a config that need no other weights.
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
 
@@ -43,7 +43,7 @@ class Block:
     c_out: int
     jet_order: int
     zero_order: bool
-    sigma_ratio: float  # sigma over that of the first block, in every scale channel
+    relative_sigma: float  # sigma over that of the first block, in every scale channel
 
     @property
     def terms(self) -> tuple[JetTerm, ...]:
@@ -126,7 +126,7 @@ class GaussDerNetConfig:
                     c_out=self.layer_widths[k - 1],
                     jet_order=self.jet_order,
                     zero_order=self.zero_order and k > 1,
-                    sigma_ratio=ratios[k - 1],
+                    relative_sigma=ratios[k - 1],
                 )
             )
         return tuple(blocks)

@@ -5,8 +5,10 @@ A `FutureWarning`, since Python hides a `DeprecationWarning` from most of those 
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -48,9 +50,22 @@ def renamed_arguments(**names: str) -> Callable:
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 
+        wrapper.__signature__ = inspect.signature(function)  # Keras asks for that of __init__
         return wrapper
 
     return decorate
+
+
+class RenamedOption(argparse.Action):
+    """An old option of a command line; `dest` is that of the new one."""
+
+    def __init__(self, option_strings, dest, **kwargs):
+        hidden = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+        super().__init__(option_strings, dest, **kwargs, **hidden)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        warn_renamed(option_string, new=f"--{self.dest.replace('_', '-')}")
+        setattr(namespace, self.dest, values)
 
 
 class _RenamedModules:

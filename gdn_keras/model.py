@@ -83,9 +83,9 @@ class GaussDerNet(keras.Model):
                 method=config.method,
                 padding=config.padding,
                 truncation=config.truncation,
-                compensate=config.compensate_integration,
+                compensate_integration=config.compensate_integration,
                 use_bias=block.norm is None,  # batch norm has a bias of its own
-                learned_ratio=block.sigma_ratio if config.learned_sigmas else None,
+                learned_ratio=block.relative_sigma if config.learned_sigmas else None,
                 ratio_range=ranges[k],
                 plans=[plan.layers[k] for plan in plans],
                 dtype=policy,

@@ -60,9 +60,11 @@ def test_list(capsys):
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["name", "colour", "grey"]
     assert "54.00%" in out
-    code, out, _ = run(capsys, "list", "c*", "--pooling", "max", "--json")
+    code, out, _ = run(capsys, "list", "c*", "--scale-pooling", "max", "--json")
     assert code == 0 and [known["name"] for known in json.loads(out)] == ["colour"]
-    code, out, err = run(capsys, "list", "--jet", "3")
+    with pytest.warns(FutureWarning, match="--pooling has been renamed to --scale-pooling"):
+        assert run(capsys, "list", "c*", "--pooling", "max", "--json") == (0, out, "")
+    code, out, err = run(capsys, "list", "--jet-order", "3")
     assert (code, out) == (0, "") and "no such networks" in err
 
 
@@ -87,7 +89,7 @@ def test_unknown_names_get_the_nearest(capsys, command):
         ["nothing"],
         ["info"],
         ["predict", "grey"],
-        ["list", "--jet", "4"],
+        ["list", "--jet-order", "4"],
         ["predict", "grey", "x.png", "--top", "0"],
         ["predict", "grey", "x.png", "--fit", "squeeze"],
     ],

@@ -53,7 +53,7 @@ def test_blocks_are_the_chain_from_the_image_to_the_classes():
     assert [(block.c_in, block.c_out) for block in blocks] == [(3, 8), (8, 16), (16, 10)]
     assert [block.zero_order for block in blocks] == [False, True, True]
     assert [len(block.terms) for block in blocks] == [9, 10, 10]
-    assert [block.sigma_ratio for block in blocks] == [1.0, 1.28, 1.28**2]
+    assert [block.relative_sigma for block in blocks] == [1.0, 1.28, 1.28**2]
 
 
 def test_blocks_have_the_layers_that_the_config_says():

@@ -1,12 +1,18 @@
 """Old names of the public API work for one version and give the new one in a warning."""
 
+import argparse
 import importlib
 import sys
 import warnings
 
 import pytest
 
-from gdn_keras.deprecation import REMOVED_IN, RENAMED_MODULES, renamed_arguments
+from gdn_keras.deprecation import (
+    REMOVED_IN,
+    RENAMED_MODULES,
+    RenamedOption,
+    renamed_arguments,
+)
 from gdn_keras.version import __version__
 
 
@@ -31,6 +37,17 @@ def test_the_warning_points_to_the_import():
     with pytest.warns(FutureWarning) as caught:
         from gdn_keras.predict import classify
     assert caught[0].filename == __file__ and classify.__module__ == "gdn_keras.classify"
+
+
+def test_an_old_option_sets_the_new_one():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--paint-colour", choices=["red", "blue"])
+    parser.add_argument("--hue", dest="paint_colour", action=RenamedOption, choices=["red", "blue"])
+    assert parser.parse_args([]).paint_colour is None and "--hue" not in parser.format_help()
+    with pytest.warns(FutureWarning, match="--hue has been renamed to --paint-colour"):
+        assert parser.parse_args(["--hue", "red"]).paint_colour == "red"
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--hue", "green"])
 
 
 @renamed_arguments(colour="hue", size="area")

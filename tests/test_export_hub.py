@@ -73,7 +73,7 @@ def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
     data = sample_data_folder(tmp_path / "data")
     # accuracies of a network that has learned nothing: int8 cannot lose any
     set_metrics(folder, accuracy=dict.fromkeys(folder.metrics.accuracy, 0.0), mean_accuracy=0.0)
-    done = export(clone, "onnx", "net", "--quantize", "int8", GDN_KERAS_DATA=str(data))
+    done = export(clone, "onnx", "net", "--quantise", "int8", GDN_KERAS_DATA=str(data))
     assert done.returncode == 0, done.stderr
     with HubServer() as hub:
         environment = hub.environment(tmp_path / "home")

@@ -41,7 +41,7 @@ def target(tmp_path):
 
 
 def command(folder, target, *options):
-    return ["onnx", str(folder.path), "--quantize", "int8", "-o", str(target), *options]
+    return ["onnx", str(folder.path), "--quantise", "int8", "-o", str(target), *options]
 
 
 def test_int8_is_measured_and_kept(trained, data, target, capsys):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.layers.smoothing import (
     apply_columns,
@@ -30,6 +31,8 @@ from gdn_keras.scale_space.plan import (
     offset_of,
     placement,
 )
+
+LEARNED_RATIO = "learned_ratio"  # the name of the trainable factor on the sigmas of a layer
 
 
 class JetConstants(NamedTuple):
@@ -73,7 +76,7 @@ class JetLayer(keras.layers.Layer):
             input goes on outside. In a network with mirror padding the plans see to it that only
             the image itself is mirrored.
         truncation: share of the 1-D kernels that may be cut off.
-        compensate: take sigma**2 - 1/12 for integrated kernels.
+        compensate_integration: take sigma**2 - 1/12 for integrated kernels.
         use_bias: add one number per output channel.
         learned_ratio: None, or the initial value of a trainable factor on every sigma.
         ratio_range: what the trainable factor is clamped to.
@@ -81,6 +84,7 @@ class JetLayer(keras.layers.Layer):
             input is computed. Given by `build_model`.
     """
 
+    @renamed_arguments(compensate="compensate_integration")
     def __init__(
         self,
         filters,
@@ -91,7 +95,7 @@ class JetLayer(keras.layers.Layer):
         method="discrete",
         padding="zero",
         truncation=0.005,
-        compensate=False,
+        compensate_integration=False,
         use_bias=True,
         learned_ratio=None,
         ratio_range=(0.25, 6.0),
@@ -106,14 +110,14 @@ class JetLayer(keras.layers.Layer):
         self.method = method
         self.padding = padding
         self.truncation = truncation
-        self.compensate = compensate
+        self.compensate_integration = compensate_integration
         self.use_bias = use_bias
         self.learned_ratio = learned_ratio
         self.ratio_range = tuple(ratio_range)
         self.plans = plans and tuple(
             plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
         )
-        self._smoothing = Smoothing(method, truncation, padding, compensate)
+        self._smoothing = Smoothing(method, truncation, padding, compensate_integration)
         self._check()
         self._terms = jet_terms(jet_order, zero_order)
         self._discretisation = discretisation_of(method)
@@ -138,7 +142,7 @@ class JetLayer(keras.layers.Layer):
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
         if self.learned_ratio is not None:
             self.ratio = self.add_weight(
-                name="sigma_ratio",
+                name=LEARNED_RATIO,
                 shape=(),
                 initializer=keras.initializers.Constant(self.learned_ratio),
                 constraint=Clamp(*self.ratio_range),
@@ -249,7 +253,7 @@ class JetLayer(keras.layers.Layer):
             method=self.method,
             radius=radius,
             offset=offset,
-            compensate=self.compensate,
+            compensate_integration=self.compensate_integration,
         )
 
     def _factor(self, sigma):
@@ -327,12 +331,19 @@ class JetLayer(keras.layers.Layer):
             "method": self.method,
             "padding": self.padding,
             "truncation": self.truncation,
-            "compensate": self.compensate,
+            "compensate_integration": self.compensate_integration,
             "use_bias": self.use_bias,
             "learned_ratio": self.learned_ratio,
             "ratio_range": self.ratio_range,
             "plans": self.plans and [plan.to_list() for plan in self.plans],
         }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        if "compensate" in config:  # a file of an earlier version: nothing to warn about
+            config["compensate_integration"] = config.pop("compensate")
+        return super().from_config(config)
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

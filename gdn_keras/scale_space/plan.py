@@ -79,7 +79,7 @@ class Smoothing:
     method: str = "discrete"
     truncation: float = 0.005
     padding: str = "zero"
-    compensate: bool = False
+    compensate_integration: bool = False
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> in
         truncation=smoothing.truncation,
         order=3,
         offset=offset,
-        compensate=smoothing.compensate,
+        compensate_integration=smoothing.compensate_integration,
     )
 
 
@@ -265,7 +265,7 @@ def axis_kernel(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) 
         method=smoothing.method,
         radius=kernel_radius(grid_sigma, smoothing, offset),
         offset=offset,
-        compensate=smoothing.compensate,
+        compensate_integration=smoothing.compensate_integration,
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdn_keras.config import POOLINGS
+from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
+from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.scale_space import METHODS
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import read_folder
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("gdn_keras.zoo")
 
 
+@renamed_arguments(pooling="scale_pooling", jet="jet_order", kernel="method")
 def list_models(
     pattern: str | None = None,
     *,
     dataset: str | None = None,
-    pooling: str | None = None,
-    jet: int | None = None,
-    kernel: str | None = None,
+    scale_pooling: str | None = None,
+    jet_order: int | None = None,
+    method: str | None = None,
     trained: bool = True,
     min_accuracy: float | None = None,
 ) -> list[str]:
@@ -39,16 +41,16 @@ def list_models(
     Args:
         pattern: with wildcards, "fashion_*".
         dataset: "rescaled_cifar10", "stir_emoji", …
-        pooling: over scale channels: "max", "average", "logsumexp", or "single" for one channel.
-        jet: highest order of derivatives, 2 or 3.
-        kernel: discretisation, one of `gdn_keras.scale_space.METHODS`.
+        scale_pooling: "max", "average", "logsumexp", or "single" for one scale channel.
+        jet_order: highest order of derivatives, 2 or 3.
+        method: discretisation, one of `gdn_keras.scale_space.METHODS`.
         trained: only networks whose weights can be had; False: also mere configurations, for
             `load(name, weights=False)`.
         min_accuracy: mean accuracy over all test sizes, a fraction.
     """
-    _one_of("pooling", pooling, (*POOLINGS, "single"))
-    _one_of("jet", jet, (2, 3))
-    _one_of("kernel", kernel, METHODS)
+    _one_of("scale_pooling", scale_pooling, (*POOLINGS, "single"))
+    _one_of("jet_order", jet_order, (2, 3))
+    _one_of("method", method, METHODS)
     if min_accuracy is not None and not 0 <= min_accuracy <= 1:
         raise ValueError(
             f"`min_accuracy` must be a fraction, 0…1. Received: min_accuracy={min_accuracy}."
@@ -59,9 +61,9 @@ def list_models(
         for name, known in infos.items()
         if (pattern is None or fnmatch.fnmatchcase(name, pattern))
         and dataset in (None, known.dataset)
-        and pooling in (None, known.pooling)
-        and jet in (None, known.config.jet_order)
-        and kernel in (None, known.config.method)
+        and scale_pooling in (None, known.pooling)
+        and jet_order in (None, known.config.jet_order)
+        and method in (None, known.config.method)
         and (not trained or name in local or (known.trained and known.hub_repo is not None))
         and (min_accuracy is None or (known.mean_accuracy or 0.0) >= min_accuracy)
     )
@@ -96,21 +98,15 @@ def info(
     return dataclasses.replace(known, name=label, hub_repo=repo, hub_revision=known.name)
 
 
+@renamed_arguments(pooling="scale_pooling")
 def load(
     name: str | os.PathLike,
     *,
     weights: bool = True,
-    num_classes: int | None = None,
-    class_names: Iterable[str] | None = None,
-    input_size: int | tuple[int, int] | None = None,
-    channel_sigmas: Iterable[float] | None = None,
-    pooling: str | None = None,
-    spatial_selection: str | None = None,
-    sampling_density: float | None = ...,
-    reach: float | None = ...,
     revision: str | None = None,
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
+    **config_changes: Any,
 ) -> GaussDerNet:
     """A network of the zoo as a Keras model: raw pixels 0…255 in, logits out.
 
@@ -118,58 +114,33 @@ def load(
     >>> model = load("fashion_avg_2jet", num_classes=5)           # a new last layer, the rest kept
     >>> model = load("fashion_avg_2jet", input_size=(128, 96), spatial_selection="max")
 
-    Weights are looked for in this order: the folder given as `name` or in GDN_KERAS_ZOO, the
-    checkout's `zoo/`, the installed package, the cache of the Hub, the Hub at the commit the
-    registry names. The logger "gdn_keras.zoo" tells each step at level DEBUG.
+    Weights are searched for in this order: the folder given as `name` or in GDN_KERAS_ZOO, the
+    checkout's `zoo/`, the installed package, the cache of the Hub, the Hub at the commit recorded
+    in the registry. The logger "gdn_keras.zoo" reports each step at level DEBUG.
 
     Args:
         name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
         weights: False gives the network with fresh weights; their file is neither needed nor
             downloaded.
-        num_classes: if another than the network's own, the last jet layer and its batch norm
-            start afresh; all other weights are kept.
-        class_names: the same with names, also if there are as many as the network has; its own
-            names change nothing.
-        input_size: height and width in pixels, or one number for both.
-        channel_sigmas: first-layer sigma of each scale channel; every channel has the same weights.
-        pooling: over scale channels: "max", "average" or "logsumexp".
-        spatial_selection: "centre", or "max" for objects that may be anywhere.
-        sampling_density: samples per sigma of the coarse grids; None computes every pixel.
-            Default: as the network was trained.
-        reach: how far layers are computed, as a factor on the radius of all later layers together;
-            None as far as their radii add up. Default: as the network was trained.
-        revision: branch, tag or commit on the Hub; then only the Hub and its cache are asked.
-        offline: True never touches the internet. Default: what HF_HUB_OFFLINE says.
+        revision: branch, tag or commit on the Hub; then only the Hub and its cache are searched.
+        offline: True never uses the internet. Default: the value of HF_HUB_OFFLINE.
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
+        **config_changes: fields of `GaussDerNetConfig` that replace those of the network. With its
+            weights, all fields can change that leave their shapes as they are; the most useful:
+
+            - `num_classes`, `class_names`: if they differ from the network's own, the last jet
+              layer and its batch norm start with fresh weights; all other weights are kept.
+            - `input_size`: height and width in pixels, or one number for both.
+            - `channel_sigmas`: first-layer sigma of each scale channel; all share the weights.
+            - `scale_pooling`: "max", "average" or "logsumexp".
+            - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
+            - `padding`: "mirror" for photographs that fill the image.
+            - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
     """
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
     folder = read(name, **where) if weights else None
     config = folder.config if weights else info(name, **where).config
-    if class_names is not None:
-        class_names = tuple(class_names)
-        num_classes = len(class_names) if num_classes is None else num_classes
-    elif num_classes not in (None, config.num_classes):
-        class_names = ()
-    if isinstance(channel_sigmas, Iterable):
-        channel_sigmas = tuple(map(float, channel_sigmas))
-    changes = {
-        "num_classes": num_classes,
-        "class_names": class_names,
-        "input_size": input_size,
-        "channel_sigmas": channel_sigmas,
-        "scale_pooling": pooling,
-        "spatial_selection": spatial_selection,
-    }
-    changes = {key: value for key, value in changes.items() if value is not None}
-    for field, value in (("sampling_density", sampling_density), ("reach", reach)):
-        if value is not ...:
-            changes[field] = value
-    changed = config.replace(**changes)
-    if pooling is not None and len(changed.channel_sigmas) == 1:
-        raise ValueError(
-            "`pooling` needs several scale channels, and this network has one; give "
-            f"`channel_sigmas` too. Received: pooling={pooling!r}."
-        )
+    changed = _changed(config, config_changes)
     from gdn_keras.model import build_model  # after all checks: Keras takes seconds to load
 
     model = build_model(changed)
@@ -199,6 +170,25 @@ def download(
     folder = read_folder(path)
     read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
     return path
+
+
+def _changed(config: GaussDerNetConfig, changes: dict[str, Any]) -> GaussDerNetConfig:
+    """The config with `changes`; None changes nothing, except where it means to compute exactly."""
+    changes = {k: v for k, v in changes.items() if v is not None or k in EVERY_PIXEL}
+    for field in ("channel_sigmas", "class_names"):
+        if isinstance(changes.get(field), Iterable):
+            changes[field] = tuple(changes[field])
+    if "class_names" in changes:
+        changes.setdefault("num_classes", len(changes["class_names"]))
+    elif changes.get("num_classes", config.num_classes) != config.num_classes:
+        changes["class_names"] = ()
+    changed = config.replace(**changes)
+    if "scale_pooling" in changes and len(changed.channel_sigmas) == 1:
+        raise ValueError(
+            "`scale_pooling` needs several scale channels, and this network has one; give "
+            f"`channel_sigmas` too. Received: scale_pooling={changed.scale_pooling!r}."
+        )
+    return changed
 
 
 def _head(model: GaussDerNet) -> list[str]:
