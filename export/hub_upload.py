@@ -91,7 +91,8 @@ def _check(path: Path, model: keras.Model) -> None:
 def dry_run(folder: zoo.Folder, path: Path, *, repo: str, private: bool, exports: Path) -> None:
     """Write the folder and show what would be uploaded."""
     build(folder, path, repo=repo, exports=exports)
-    print(f"would go to {'the private ' * private}{repo} in one commit, from {path}:")
+    kind = "private repository" if private else "repository"
+    print(f"would be sent to the {kind} {repo} in one commit, from {path}:")
     for file in sorted(path.iterdir()):
         print(f"  {file.stat().st_size:>12,}  {file.name}")
     print("dry run: nothing was sent")

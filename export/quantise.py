@@ -159,7 +159,7 @@ def _calibration_images(
     sizes = samples.size_factors
     each = CALIBRATION_IMAGES // len(sizes)
     images = [samples.load(size).images[:each] for size in sizes]
-    source = "bundled samples" + " at every size" * (len(sizes) > 1)
+    source = "bundled samples at every size" if len(sizes) > 1 else "bundled samples"
     return np.concatenate(images).astype("float32"), source
 
 

@@ -226,5 +226,5 @@ def test_a_network_of_a_new_data_set_goes_all_the_way(leaves, tmp_path, capsys):
     Image.fromarray(RNG.integers(0, 256, (50, 100, 3), dtype=np.uint8)).save(tmp_path / "leaf.png")
     fitted = read_image(tmp_path / "leaf.png", config=info.config, dataset=info.dataset)
     assert fitted.how == "resized from 100x50 to 24x12, surroundings up to 48x48 mirrored"
-    metadata = hub._metadata(info)
+    metadata = hub._metadata(info).to_yaml()
     assert "leaves, size factor 0.500" in metadata and "datasets:\n- leaves\n" in metadata

@@ -42,11 +42,12 @@ def card(
     """The folder's README.md."""
     data = datasets.get(recipe.dataset)
     channels = len(config.channel_sigmas)
-    pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
+    several = f"{channels} scale channels with {config.scale_pooling} pooling"
     lines = [
         f"# {recipe.name}",
         "",
-        f"A Gaussian derivative network for {recipe.dataset}: {channels} scale channel{pooling}, "
+        f"A Gaussian derivative network for {recipe.dataset}: "
+        f"{several if channels > 1 else '1 scale channel'}, "
         f"{config.jet_order}-jets, {config.spatial_selection} selection in space, "
         f"{count_parameters(config):,} parameters.",
         *_border(recipe, config),
@@ -180,20 +181,27 @@ def _history(recipe: Recipe, facts: dict[str, Any]) -> list[str]:
     duration = "1 minute" if duration == "1 minutes" else duration
     full = facts["budget"] == "paper"
     further = trained_further(facts)
+    schedule = ", the full schedule of the paper" if full else ""
+    if full and further:
+        schedule += " and more"
     lines = [
         f"Budget `{facts['budget']}`: {images_seen(facts)}, in {duration} on "
-        f"{_machine(facts)}{', the full schedule of the paper' * full}"
-        f"{' and more' * (full and further)}. "
-        f"Seed {facts['seed']}."
+        f"{_machine(facts)}{schedule}. Seed {facts['seed']}."
     ]
     configs = [GaussDerNetConfig.from_dict(stage["config"]) for stage in facts["stages"]]
-    less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
-    less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
-    less += ["for fewer images"] * _fewer_images(recipe, facts)
+    less = []
+    if any(map(_has_coarse_grids, configs)):
+        less.append("on coarse grids (sampling density 1/√2)")
+    if configs and _is_cut(configs[-1]):
+        less.append(f"at reach {configs[-1].reach:g}")
+    if _fewer_images(recipe, facts):
+        less.append("for fewer images")
     if not full and less:
+        *first, last = less
+        ways = f"{', '.join(first)} and {last}" if first else last
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            f"it was trained {', '.join(less[:-1])}{' and ' * (len(less) > 1)}{less[-1]}."
+            f"it was trained {ways}."
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
@@ -222,7 +230,7 @@ def _fewer_images(recipe: Recipe, facts: dict[str, Any]) -> bool:
 
 
 def _epochs(count: float) -> str:
-    return f"{count:.3g} epoch{'s' * (count != 1)}"
+    return "1 epoch" if count == 1 else f"{count:.3g} epochs"
 
 
 def _dropout(config: dict[str, Any]) -> str:

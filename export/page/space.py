@@ -67,7 +67,8 @@ def dry_run(
 ) -> None:
     """Write the folder and show what would be uploaded."""
     build(names, infos, path)
-    print(f"would go to the {'private ' * private}Space {repo} in one commit, from {path}:")
+    kind = "private Space" if private else "Space"
+    print(f"would be sent to the {kind} {repo} in one commit, from {path}:")
     for name, file in files_of(path).items():
         print(f"  {file.stat().st_size:>12,}  {name}")
     print("dry run: nothing was sent; `--publish` sends it")

@@ -268,7 +268,7 @@ class ModelInfo:
             rows.append(("accuracy", _per_size(self.accuracy)))
             if self.exact_accuracy is not None:
                 rows.append(("… every pixel", _per_size(self.exact_accuracy)))
-            count = f"{len(self.accuracy)} size{'s' * (len(self.accuracy) > 1)}"
+            count = "1 size" if len(self.accuracy) == 1 else f"{len(self.accuracy)} sizes"
             images = f"{self.num_test_images:,} test images each"
             rows.append(("… mean", f"{self.mean_accuracy:.2%} over {count}, {images}"))
         if self.paper_accuracy is not None:
