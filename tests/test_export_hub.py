@@ -167,7 +167,7 @@ def test_dry_run_sends_nothing_and_needs_no_token(folder, hub, tmp_path, monkeyp
     command = ["hub", str(folder.path), "--repo", REPO, "--dry-run", "-o", str(target)]
     assert main([*command, "--private"]) == 0
     output = capsys.readouterr().out
-    assert "would go to the private owner/net in one commit" in output
+    assert "would be sent to the private repository owner/net in one commit" in output
     assert "nothing was sent" in output and "no int8 file" in output
     for file in target.iterdir():
         assert f"{file.stat().st_size:,}  {file.name}" in output

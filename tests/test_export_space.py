@@ -53,7 +53,7 @@ def test_a_dry_run_is_the_default_and_sends_nothing(hub, command, tmp_path, monk
     monkeypatch.delenv("HF_TOKEN")
     assert main(command) == 0
     output = capsys.readouterr().out
-    assert f"would go to the Space {REPO} in one commit" in output
+    assert f"would be sent to the Space {REPO} in one commit" in output
     assert "dry run: nothing was sent; `--publish` sends it" in output
     for name, file in space.files_of(tmp_path / "page").items():
         assert f"{file.stat().st_size:,}  {name}" in output
