@@ -11,8 +11,8 @@ examples:
   python -m export space OWNER/NAME
   python -m export all
 
-NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 it could not
-be done (the reason is on stderr), 2 wrong usage, 130 interrupted.
+NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 failed
+(the reason is on stderr), 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        print("interrupted; the same command continues from here", file=sys.stderr)
         return 130
 
 
@@ -220,7 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("name", metavar="NAME", help="name or zoo folder")
     command.add_argument("--repo", required=True, metavar="OWNER/NAME")
     command.add_argument("--dry-run", action="store_true", help="write the folder, send nothing")
-    command.add_argument("--private", action="store_true", help="a repository nobody else sees")
+    command.add_argument("--private", action="store_true", help="a private repository")
     command.add_argument("-o", "--output", metavar="FOLDER", help=f"default: below {OUTPUT}")
 
     def add_names(command: argparse.ArgumentParser) -> None:
@@ -249,15 +249,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("repo", metavar="OWNER/NAME")
     add_names(command)
     command.add_argument("--publish", action="store_true", help="send it")
-    command.add_argument("--private", action="store_true", help="a Space nobody else sees")
+    command.add_argument("--private", action="store_true", help="a private Space")
 
-    text = "every format and the Hub, for every folder in zoo/; goes on where it was interrupted"
+    text = "every format and the Hub, for every folder in zoo/; continues after an interruption"
     command = add("all", _all, text, "--owner OWNER")
     command.add_argument(
         "--owner", metavar="OWNER", help="upload to OWNER/NAME; default: only write the folders"
     )
-    command.add_argument("--private", action="store_true", help="repositories nobody else sees")
-    command.add_argument("--force", action="store_true", help="also what is done already")
+    command.add_argument("--private", action="store_true", help="private repositories")
+    command.add_argument("--force", action="store_true", help="also exports that are already done")
 
     text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
     add("table", _table, text, "")

@@ -57,9 +57,9 @@ def hub_card(
 def _metadata(info: ModelInfo) -> ModelCardData:
     from huggingface_hub import EvalResult, ModelCardData
 
-    known = datasets.describe(info.dataset)
-    dataset = known.hub_id or known.name
-    labels = {size: known.sizes.label(size) for size in info.accuracy}
+    data = datasets.describe(info.dataset)
+    dataset = data.hub_id or data.name
+    labels = {size: data.sizes.label(size) for size in info.accuracy}
     results = [
         EvalResult(
             task_type=_TASK,

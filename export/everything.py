@@ -1,4 +1,4 @@
-"""Every export of every network in `zoo/`, one after the other; interrupted, it goes on."""
+"""Every export of every network in `zoo/`, one after the other; continues after an interruption."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gdn_keras.zoo import registry
 from gdn_keras.zoo.weights import file_sha256
 
 REFUSED = "refused"
-STATE_FILE = "done.json"  # beside a network's exports: what is finished, for which weights
+STATE_FILE = "done.json"  # next to a network's exports: finished steps, and for which weights
 
 
 def export_all(
@@ -30,8 +30,8 @@ def export_all(
     """Returns 0, or 1 if something failed; a failure does not stop the rest.
 
     Args:
-        owner: on the Hub; without, the folders are written and nothing is sent.
-        force: do again what is done.
+        owner: on the Hub; by default the folders are written and nothing is sent.
+        force: repeat finished exports.
     """
     root = registry.checkout()
     if root is None:

@@ -24,7 +24,7 @@ def kept_if_good(path: Path, *, has: str | None = None) -> Iterator[Path]:
 
     Args:
         has: for folders, a file that every such folder has: without it, an old folder at `path`
-            is somebody else's and stays.
+            belongs to someone else and stays.
     """
     if path.is_dir():
         if has is None:

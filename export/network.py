@@ -31,7 +31,7 @@ from gdn_keras.scale_space.plan import Axis, placement
 
 BLOCK = 16  # channels of onnxruntime's blocked layout with AVX-512 (8 with AVX2)
 MATRIX_SIZE = 96  # pixels; a MatMul beat Pad and depthwise Conv at 64, larger was not measured
-NOTHING = 1e-9  # of the largest weight
+EPSILON = 1e-9  # of the largest weight
 ROWS, COLUMNS = 0, 1
 
 
@@ -255,5 +255,5 @@ def _trimmed(kernels: tuple[np.ndarray, ...]) -> list[np.ndarray]:
     """Without the ends that are nothing; kernels of learned scales are as long as they may grow."""
     size = np.max(np.abs(kernels), axis=0)
     size = np.maximum(size, size[::-1])
-    first = int(np.argmax(size > NOTHING * size.max()))
+    first = int(np.argmax(size > EPSILON * size.max()))
     return [kernel[first : len(kernel) - first] for kernel in kernels]

@@ -56,8 +56,8 @@ def write_int8(
 ) -> dict[str, Any]:
     """Quantise a network, measure it on its whole test set, and keep it if it is good enough.
 
-    The accuracies are written next to the file, with the suffix .json, and returned. Interrupted,
-    it goes on with the next size when it is called again.
+    The accuracies are written next to the file, with the suffix .json, and returned. After an
+    interruption, the next call continues with the next size.
 
     Args:
         calibrate: image files or folders of them. Default: the bundled samples at all sizes.
@@ -80,7 +80,7 @@ def write_int8(
         _check_integers(new, images)
         float_run, int8_run = verify.onnx_runner(reference), verify.onnx_runner(new)
         evaluation = Evaluation(info, progress, key=file_sha256(new))
-        before = _known_accuracy(model, info)
+        before = _published_accuracy(model, info)
         if before is None:
             before = evaluation.accuracy("float", float_run)
         try:
@@ -241,7 +241,7 @@ def _check_integers(path: Path, images: np.ndarray) -> None:
 
 
 class Evaluation:
-    """Accuracy on the whole test set, size by size; what was measured is kept in a file.
+    """Accuracy on the whole test set, size by size; measured sizes are kept in a file.
 
     Args:
         progress: the file; it counts only for the same quantised network.
@@ -297,7 +297,7 @@ class Evaluation:
             size, test = next(sets)
         except Exception as error:  # of tensorflow_datasets too, which may try to download
             raise FileNotFoundError(
-                f"int8 is accepted on the whole test set of {dataset} only, and that is not here; "
+                f"int8 is accepted on the whole test set of {dataset} only, which was not found; "
                 "set GDN_KERAS_DATA to the folder with the original files. "
                 f"{type(error).__name__}: {error}"
             ) from error
@@ -309,14 +309,14 @@ class Evaluation:
         return test
 
 
-def _known_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
+def _published_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
     """What metrics.json says of this network; the float export computes the same to 1e-4."""
-    known = None
+    accuracy = None
     if model.config == info.config:
-        known = info.accuracy
+        accuracy = info.accuracy
     elif model.config == info.config.replace(**EVERY_PIXEL):
-        known = info.exact_accuracy
-    return known if known and list(known) == size_keys(info.dataset) else None
+        accuracy = info.exact_accuracy
+    return accuracy if accuracy and list(accuracy) == size_keys(info.dataset) else None
 
 
 def _versions() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The command line of the zoo: python -m gdn_keras list | info | predict | download | evaluate.
 
-Exit codes: 0 done, 1 it could not be done (the reason is on stderr), 2 wrong usage.
+Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -48,35 +48,35 @@ def _list(args) -> int:
     known_models, _ = zoo.known_models()
     infos = [known_models[name] for name in names]
     if args.json:
-        _print_json([known.to_dict() for known in infos])
+        _print_json([info.to_dict() for info in infos])
         return 0
     if not infos:
-        print("no such networks; --all also lists configurations without weights", file=sys.stderr)
+        print("no networks found; --all also lists configurations without weights", file=sys.stderr)
         return 0
     width = max(len(name) for name in names)
     print(f"{'name':<{width}}  {'data set':<33}  {'parameters':>10}  {'mean accuracy':>13}")
-    for known in infos:
-        mean = "" if known.mean_accuracy is None else f"{known.mean_accuracy:.2%}"
-        print(f"{known.name:<{width}}  {known.dataset:<33}  {known.parameters:>10,}  {mean:>13}")
+    for info in infos:
+        mean = "" if info.mean_accuracy is None else f"{info.mean_accuracy:.2%}"
+        print(f"{info.name:<{width}}  {info.dataset:<33}  {info.parameters:>10,}  {mean:>13}")
     return 0
 
 
 def _info(args) -> int:
-    known = zoo.info(args.name, offline=args.offline or None)
+    info = zoo.info(args.name, offline=args.offline or None)
     if args.json:
-        _print_json(known.to_dict())
+        _print_json(info.to_dict())
     else:
-        print(known)
+        print(info)
     return 0
 
 
 def _predict(args) -> int:
-    known = zoo.info(args.name, offline=args.offline or None)
-    trained = dict(dataset=known.dataset, train_sizes=known.train_sizes)
+    info = zoo.info(args.name, offline=args.offline or None)
+    trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
     images, failed = [], False
     for path in args.images:
         try:
-            images.append(classify.read_image(path, config=known.config, fit=args.fit, **trained))
+            images.append(classify.read_image(path, config=info.config, fit=args.fit, **trained))
         except (ValueError, OSError) as error:
             failed = True
             print(f"error: {error}", file=sys.stderr)
@@ -131,19 +131,19 @@ def _download(args) -> int:
 def _evaluate(args) -> int:
     from gdn_keras.accuracy import evaluate, size_keys
 
-    known = zoo.info(args.name, offline=args.offline or None)
-    size_keys(known.dataset, args.size)  # a wrong size is reported before the network is loaded
+    info = zoo.info(args.name, offline=args.offline or None)
+    size_keys(info.dataset, args.size)  # a wrong size is reported before the network is loaded
     density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
     measured = evaluate(
         model,
-        dataset=known.dataset,
+        dataset=info.dataset,
         sizes=args.size,
         data_dir=args.data_dir,
         limit=args.limit,
         batch_size=args.batch_size,
     )
-    published = (known.exact_accuracy if args.exact else known.accuracy) or {}
+    published = (info.exact_accuracy if args.exact else info.accuracy) or {}
     if args.json:
         _print_json(
             {
@@ -188,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--all", action="store_true", help="also configurations without weights")
     command.add_argument("--json", action="store_true")
 
-    command = add("info", _info, "all that is known about a network")
+    command = add("info", _info, "show the record of a network")
     _add_name(command)
     _add_offline(command)
     command.add_argument("--json", action="store_true")
@@ -209,18 +209,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_offline(command)
     command.add_argument("--json", action="store_true")
 
-    command = add("download", _download, "bring a network onto this machine; prints its folder")
+    command = add("download", _download, "download a network; prints its folder")
     _add_name(command)
     command.add_argument("--revision", help="branch, tag or commit on the Hub")
     command.add_argument("--cache-dir")
-    command.add_argument("--force", action="store_true", help="even if it is here already")
+    command.add_argument(
+        "--force", action="store_true", help="even if it is already on this machine"
+    )
 
     command = add("evaluate", _evaluate, "measure the accuracy on test images of every size")
     _add_name(command)
     command.add_argument(
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
-    command.add_argument("--limit", type=_positive, help="only so many images of each size")
+    command.add_argument("--limit", type=_positive, help="maximum number of images of each size")
     command.add_argument(
         "--exact", action="store_true", help="compute every pixel, as the paper does"
     )

@@ -20,8 +20,8 @@ def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
 
     Default: all; otherwise size factors or object sizes.
     """
-    known = datasets.get(dataset, argument="dataset").sizes
-    return known.keys if sizes is None else [known.key(size) for size in sizes]
+    tested = datasets.get(dataset, argument="dataset").sizes
+    return tested.keys if sizes is None else [tested.key(size) for size in sizes]
 
 
 def evaluate(
@@ -39,7 +39,7 @@ def evaluate(
         dataset: "rescaled_cifar10", "stir_emoji", …
         sizes: size factors or object sizes; default all of `size_keys(dataset)`.
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only so many images of each size.
+        limit: maximum number of images of each size.
     """
     from gdn_keras.progress import show_progress
 
@@ -68,7 +68,7 @@ def test_sets(
         keys: of `size_keys(dataset)`.
         split: "train", "validation" or "test".
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only so many images of each size.
+        limit: maximum number of images of each size.
     """
-    known = datasets.get(dataset, argument="dataset")
-    return known.load_sizes(keys, split=split, data_dir=data_dir, limit=limit)
+    record = datasets.get(dataset, argument="dataset")
+    return record.load_sizes(keys, split=split, data_dir=data_dir, limit=limit)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
+from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.scale_space import (
     METHODS,
     PADDINGS,
@@ -29,11 +29,11 @@ POOLINGS = ("max", "average", "logsumexp")
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One link of the chain that a network is: a jet layer, batch norm, ReLU.
+    """One step of a network: a jet layer, batch norm, ReLU.
 
-    Whatever goes through a network goes through `config.blocks()`. What is new about another kind
-    of block is a field here, and is computed in four places: the Keras model, the ONNX file, and
-    the two networks that they are compared with, in PyTorch and in numpy.
+    All code that walks through a network uses `config.blocks()`. Another kind of block is described
+    by a new field here and computed in four places: the Keras model, the ONNX file, and the two
+    networks that they are compared with, in PyTorch and in numpy.
     """
 
     jet: str  # the names of its layers; None: the block has no such layer
@@ -66,7 +66,7 @@ class GaussDerNetConfig:
     """
 
     # --- what the network is: these fields and the weights define the function ---
-    input_size: tuple[int, int]  # height, width in pixels; one number stands for both
+    input_size: tuple[int, int]  # height, width in pixels; one number for both
     input_channels: int
     num_classes: int
     channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
@@ -137,8 +137,8 @@ class GaussDerNetConfig:
         return scale_levels((channel_sigma,), **levels)[0]
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
-        """A copy with some fields changed; unknown names are refused."""
-        refuse_unknown(GaussDerNetConfig, changes, what="config")
+        """A copy with some fields changed; unknown names raise a `ValueError`."""
+        reject_unknown(GaussDerNetConfig, changes, what="config")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,8 +161,8 @@ class GaussDerNetConfig:
                 data["reach"] = 1.0
             if data.get("learned_sigmas"):
                 data["sampling_density"] = None
-        refuse_unknown(cls, data, what="config")
-        refuse_missing(cls, data, what="config")
+        reject_unknown(cls, data, what="config")
+        reject_missing(cls, data, what="config")
         return cls(**data)
 
     @classmethod

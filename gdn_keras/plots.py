@@ -325,7 +325,7 @@ def plot_filters(
 ) -> None:
     """Filters as images, positive red, negative blue, zero white, as in Figures 21 and 22.
 
-    Every filter has a colour scale of its own. `axes` beyond the number of filters are left empty.
+    Every filter has its own colour scale. `axes` beyond the number of filters are left empty.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -346,7 +346,7 @@ def plot_detections(
 ) -> None:
     """An image with a circle for everything `gdn_keras.explain.localise` found.
 
-    Names and scales stand below the image, strongest first, where they cover nothing.
+    Names and scales are shown below the image, strongest first, where they cover nothing.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle

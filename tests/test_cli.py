@@ -65,7 +65,7 @@ def test_list(capsys):
     with pytest.warns(FutureWarning, match="--pooling has been renamed to --scale-pooling"):
         assert run(capsys, "list", "c*", "--pooling", "max", "--json") == (0, out, "")
     code, out, err = run(capsys, "list", "--jet-order", "3")
-    assert (code, out) == (0, "") and "no such networks" in err
+    assert (code, out) == (0, "") and "no networks found" in err
 
 
 def test_info(capsys, root):

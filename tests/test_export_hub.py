@@ -272,7 +272,10 @@ def test_private(hub, built, folder):
     "files, message",
     [
         ({"model.bin": b"1"}, "holds something else, not 'net'"),
-        ({"recipe.json": b'{"name": "cifar_avg_2jet"}'}, "holds the network 'cifar_avg_2jet', not"),
+        (
+            {"recipe.json": b'{"name": "cifar_avg_2jet"}'},
+            "contains the network 'cifar_avg_2jet', not",
+        ),
         ({"recipe.json": b"[]"}, "holds something else, not 'net'"),
     ],
 )
@@ -285,7 +288,7 @@ def test_another_network_is_not_overwritten(hub, built, folder, files, message):
 
 def test_tokens(hub, built, folder, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    with pytest.raises(PermissionError, match="The Hub refuses owner/net .401: .* write for 'own"):
+    with pytest.raises(PermissionError, match="The Hub rejects owner/net .401: .* access for 'own"):
         hub_upload.upload(built, folder=folder, repo=REPO)
     monkeypatch.delenv("HF_TOKEN")
     asked = len(hub.requests)
@@ -338,7 +341,7 @@ def test_an_answer_that_is_lost(hub, built, folder):
         hub_upload.upload(built, folder=folder, repo=REPO)
     made = hub.repositories[REPO].branches["main"]
     text = str(failure.value)
-    assert f"{REPO} has changed to {made}, by this upload if its answer got lost" in text
+    assert f"{REPO} has changed to {made}, by this upload if its response was lost" in text
     assert "Nothing was published" not in text and "Run the same command again" in text
     assert hub_upload.upload(built, folder=folder, repo=REPO) == made
 
@@ -354,7 +357,7 @@ def test_a_hub_that_falls_silent(hub, built, folder):
         return take(method, path)
 
     hub.faults, hub.take_fault = [lost], take_fault
-    with pytest.raises(ConnectionError, match="It is not known whether it was published"):
+    with pytest.raises(ConnectionError, match="It is unknown whether it was published"):
         hub_upload.upload(built, folder=folder, repo=REPO)
     assert "README.md" in tip(hub)
 

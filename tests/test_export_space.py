@@ -131,4 +131,4 @@ def test_a_token_is_needed_before_the_work(hub, command, monkeypatch, tmp_path, 
     assert hub.requests == [] and not (tmp_path / "page").exists()
     monkeypatch.setenv("HF_TOKEN", f"{TOKEN}, but wrong")
     assert main([*command, "--publish"]) == 1
-    assert f"The Hub refuses {REPO} (401" in capsys.readouterr().err
+    assert f"The Hub rejects {REPO} (401" in capsys.readouterr().err

@@ -141,5 +141,5 @@ def test_a_registry_of_the_future_is_refused(clone):
     with pytest.raises(ValueError, match="registry.json: `format_version` must be 1; a newer"):
         registry.read_registry(clone / "zoo")
     (clone / "zoo" / "registry.json").write_text('{"format_version": 1}')
-    with pytest.raises(ValueError, match="registry.json: `models` must be there"):
+    with pytest.raises(ValueError, match="registry.json: `models` is missing"):
         registry.read_registry(clone / "zoo")

@@ -110,7 +110,7 @@ def _write_samples(path: Path, family: dict[str, Any]) -> None:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    # what the system says about types does not matter: browsers insist on these
+    # whatever the system's types are: browsers require these
     extensions_map = {
         ".html": "text/html; charset=utf-8",
         ".js": "text/javascript; charset=utf-8",

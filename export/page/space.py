@@ -15,7 +15,7 @@ from gdn_keras.zoo.hub_download import check_repo
 from gdn_keras.zoo.records import LICENCE, ModelInfo
 
 TITLE = "Gaussian derivative networks, live"
-FOLDERS = ("models/", "ort/", "samples/")  # what is in these and no longer belongs goes
+FOLDERS = ("models/", "ort/", "samples/")  # old files in these are deleted
 # what the Hub itself may put into a new static Space
 TEMPLATE = {".gitattributes", CARD, "index.html", "style.css"}
 
@@ -102,7 +102,7 @@ def upload(path: Path, *, repo: str, private: bool = False) -> str:
         state = api.space_info(repo)
     there = {entry.rfilename for entry in state.siblings or []}
     if private and not state.private:
-        raise ValueError(f"{repo} exists and is public, but `private` was asked. Nothing was sent.")
+        raise ValueError(f"{repo} exists and is public; `private` was requested. Nothing was sent.")
     if DESCRIPTION not in there and not there <= TEMPLATE:
         raise FileExistsError(
             f"The Space {repo} must be empty or hold a page with a {DESCRIPTION}. Received: "

@@ -3,7 +3,7 @@
 Batch number `step` of a run is a pure function of (data, seed, step): the order of an epoch comes
 from (seed, epoch) and the augmentation from (seed, epoch, position). So resuming needs no stored
 random state, and the plain iterator and the tf.data pipeline deliver the same batches. A first
-number tells orders from augmentations: numpy takes [seed, epoch] and [seed, epoch, 0] for the same.
+number separates orders from augmentations: for numpy, [seed, epoch] and [seed, epoch, 0] are equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class TrainingBatches(Iterator):
         return batch
 
     def batch(self, epoch: int, position: int) -> Batch:
-        """Batch `position` of an epoch, wherever the iterator stands."""
+        """Batch `position` of an epoch, wherever the iterator is."""
         seed, cached_epoch, order = self._order
         if (seed, cached_epoch) != (self.seed, epoch):
             rng = np.random.default_rng([_ORDER, self.seed, epoch])
@@ -149,7 +149,7 @@ def as_dataset(
     >>> train = as_dataset(arrays, batch_size=32, seed=0, augment=("flip",))
     >>> model.fit(train, epochs=3, steps_per_epoch=len(arrays) // 32, shuffle=False)
 
-    Without one, for evaluation: every image once, in order, the last batch as small as it is.
+    Without one, for evaluation: every image once, in order, the last batch may be smaller.
 
     `drop_remainder` is True with a seed and False without one, unless it is given.
     """

@@ -186,7 +186,7 @@ class ObjectSizes(Sizes):
 
 
 def shown_sizes(sizes: Iterable[str], *, most: int = 9) -> list[str]:
-    """Sizes for a table: all, or so many from the first to the last (STIR has 48)."""
+    """Sizes for a table: all, or a selection from the first to the last (STIR has 48)."""
     sizes = list(sizes)
     if len(sizes) <= most:
         return sizes
@@ -284,7 +284,7 @@ class DataSet:
             keys: of `sizes.keys`.
             split: "train", "validation" or "test".
             data_dir: folder with the files. Default: the environment variable GDN_KERAS_DATA.
-            limit: only so many images of each size.
+            limit: maximum number of images of each size.
         """
         keys = list(self.sizes.keys if keys is None else keys)
         values = [self.sizes.value(key) for key in keys]

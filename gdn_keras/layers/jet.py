@@ -73,8 +73,8 @@ class JetLayer(keras.layers.Layer):
         zero_order: also a coefficient for the smoothed image itself.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
         padding: "zero", "reflect", "edge" or "mirror" (reflection that repeats the edge): how the
-            input goes on outside. In a network with mirror padding the plans see to it that only
-            the image itself is mirrored.
+            input is extended. In a network with mirror padding, the plans ensure that only the
+            image itself is mirrored.
         truncation: share of the 1-D kernels that may be cut off.
         compensate_integration: take sigma**2 - 1/12 for integrated kernels.
         use_bias: add one number per output channel.
@@ -290,7 +290,7 @@ class JetLayer(keras.layers.Layer):
             if value not in allowed:
                 raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}.")
         for sigma in self._sigmas():
-            kernel_radius(sigma, self._smoothing)  # refuses what there is no kernel for
+            kernel_radius(sigma, self._smoothing)  # raises an error if there is no kernel
         if self.learned_ratio is not None:
             low, high = self.ratio_range
             if not 0 < low <= self.learned_ratio <= high:

@@ -42,7 +42,7 @@ SELECTIONS = ("centre", "max")
 # A product with a matrix takes 1.5 + 0.018 samples, a sliding kernel 2.7 + 0.04 weights
 # nanoseconds per value (smoothing and its gradient, benchmarks/smoothing.py): they meet here.
 SLIDE_FROM = 80  # samples …
-TAP_WORTH = 2  # … and so many for every weight of the kernel
+TAP_WORTH = 2  # … and this many for every weight of the kernel
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ def list_models(
         scale_pooling: "max", "average", "logsumexp", or "single" for one scale channel.
         jet_order: highest order of derivatives, 2 or 3.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
-        trained: only networks whose weights can be had; False: also mere configurations, for
-            `load(name, weights=False)`.
+        trained: only networks whose weights are available; False: also configurations without
+            weights, for `load(name, weights=False)`.
         min_accuracy: mean accuracy over all test sizes, a fraction.
     """
     _one_of("scale_pooling", scale_pooling, (*POOLINGS, "single"))
@@ -58,14 +58,14 @@ def list_models(
     infos, local = known_models()
     return sorted(
         name
-        for name, known in infos.items()
+        for name, entry in infos.items()
         if (pattern is None or fnmatch.fnmatchcase(name, pattern))
-        and dataset in (None, known.dataset)
-        and scale_pooling in (None, known.pooling)
-        and jet_order in (None, known.config.jet_order)
-        and method in (None, known.config.method)
-        and (not trained or name in local or (known.trained and known.hub_repo is not None))
-        and (min_accuracy is None or (known.mean_accuracy or 0.0) >= min_accuracy)
+        and dataset in (None, entry.dataset)
+        and scale_pooling in (None, entry.pooling)
+        and jet_order in (None, entry.config.jet_order)
+        and method in (None, entry.config.method)
+        and (not trained or name in local or (entry.trained and entry.hub_repo is not None))
+        and (min_accuracy is None or (entry.mean_accuracy or 0.0) >= min_accuracy)
     )
 
 
@@ -76,7 +76,7 @@ def info(
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
 ) -> ModelInfo:
-    """What is known about a network: a name, a zoo folder, or hf://owner/repo[@revision].
+    """The record of a network: a name, a zoo folder, or hf://owner/repo[@revision].
 
     Never downloads weights. The other arguments are those of `load`.
     """
@@ -87,15 +87,15 @@ def info(
         if revision is None:
             return infos[name]
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
-    known = read(name, weights=False, **where).info()
+    found = read(name, weights=False, **where).info()
     if is_name(name):  # the folder is named after the commit
         repo, label = infos[name].hub_repo, name
     elif str(name).startswith(hub_download.SCHEME):
         repo, _ = hub_download.parse_address(str(name))
         label = repo.split("/")[1]
     else:
-        return known
-    return dataclasses.replace(known, name=label, hub_repo=repo, hub_revision=known.name)
+        return found
+    return dataclasses.replace(found, name=label, hub_repo=repo, hub_revision=found.name)
 
 
 @renamed_arguments(pooling="scale_pooling")
@@ -161,10 +161,10 @@ def download(
     cache_dir: str | os.PathLike | None = None,
     force: bool = False,
 ) -> Path:
-    """Bring a network onto this machine, for later use offline; returns its folder.
+    """Download a network for later use offline; returns its folder.
 
-    A network that is here already is not fetched again, unless `force`, which asks the Hub; `load`
-    still takes a folder of that name in GDN_KERAS_ZOO, the checkout or the package first.
+    A network that is already on this machine is not downloaded again, unless `force` is True.
+    `load` still prefers a folder of that name in GDN_KERAS_ZOO, the checkout or the package.
     """
     path, _ = find(name, revision=revision, cache_dir=cache_dir, force=force)
     folder = read_folder(path)

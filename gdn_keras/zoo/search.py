@@ -76,17 +76,17 @@ def find(
     infos, local = known_models()
     if name not in infos:
         raise unknown_model(name, infos)
-    known = infos[name]
-    if known.hub_repo is None:
-        if not known.trained:
+    entry = infos[name]
+    if entry.hub_repo is None:
+        if not entry.trained:
             reason = "has no trained weights yet; `weights=False` builds the network without"
         elif name in local:
             reason = f"is not on the Hub, only at {local[name]}"
         else:
             reason = "is not on the Hub, and its folder is not on this machine"
         raise FileNotFoundError(f"{name} {reason}.")
-    path = hub_download.locate(name, known.hub_repo, revision or known.hub_revision, **where)
-    return path, known if revision in (None, known.hub_revision) else None
+    path = hub_download.locate(name, entry.hub_repo, revision or entry.hub_revision, **where)
+    return path, entry if revision in (None, entry.hub_revision) else None
 
 
 def folders(root: Path) -> list[Path]:
@@ -98,21 +98,21 @@ def known_models() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
     """Every network by name, and the folders of those that are on this machine."""
     infos: dict[str, ModelInfo] = {}
     local: dict[str, Path] = {}
-    for _, root in reversed(roots()):  # the first root has the last word
+    for _, root in reversed(roots()):  # the first root takes precedence
         registry = read_registry(root)
         infos.update(registry)
         for path in folders(root):
             try:
-                known = read_folder(path).info()
+                entry = read_folder(path).info()
             except ValueError as error:
-                logger.warning("left out: %s", error)
+                logger.warning("skipped: %s", error)
                 continue
             listed = registry.get(path.name)
-            if listed is not None and listed.weights_sha256 == known.weights_sha256:
-                known = dataclasses.replace(
-                    known, hub_repo=listed.hub_repo, hub_revision=listed.hub_revision
+            if listed is not None and listed.weights_sha256 == entry.weights_sha256:
+                entry = dataclasses.replace(
+                    entry, hub_repo=listed.hub_repo, hub_revision=listed.hub_revision
                 )
-            infos[path.name], local[path.name] = known, path
+            infos[path.name], local[path.name] = entry, path
     return infos, local
 
 
@@ -125,5 +125,5 @@ def unknown_model(name: str, names: Iterable[str]) -> ValueError:
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return ValueError(
         f"Unknown model {name!r}.{hint} `gdn_keras.zoo.list_models(trained=False)` lists all; "
-        f"a folder is given as a path, ./{name}."
+        f"for a folder, give a path: ./{name}."
     )

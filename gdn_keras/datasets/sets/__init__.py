@@ -38,12 +38,12 @@ def get(name: str, *, argument: str = "name") -> DataSet:
 
     `argument` is what the caller calls the name, for the error.
     """
-    known = all_sets()
-    if name in known:
-        return known[name]
-    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+    sets = all_sets()
+    if name in sets:
+        return sets[name]
+    close = difflib.get_close_matches(str(name), sets, n=1, cutoff=0.0)[0]
     raise ValueError(
-        f"`{argument}` must be one of {tuple(known)}. Did you mean {close!r}? "
+        f"`{argument}` must be one of {tuple(sets)}. Did you mean {close!r}? "
         "`gdn_keras.datasets.names()` lists them, `gdn_keras.datasets.register` adds one. "
         f"Received: {argument}={name!r}."
     )
