@@ -271,12 +271,12 @@ def test_private(hub, built, folder):
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({"model.bin": b"1"}, "holds something else, not 'net'"),
+        ({"model.bin": b"1"}, "contains something else, not 'net'"),
         (
             {"recipe.json": b'{"name": "cifar_avg_2jet"}'},
             "contains the network 'cifar_avg_2jet', not",
         ),
-        ({"recipe.json": b"[]"}, "holds something else, not 'net'"),
+        ({"recipe.json": b"[]"}, "contains something else, not 'net'"),
     ],
 )
 def test_another_network_is_not_overwritten(hub, built, folder, files, message):
