@@ -1,4 +1,4 @@
-"""The model card of a repository on the Hugging Face Hub: for the Hub and for people."""
+"""The model card of a repository on the Hugging Face Hub."""
 
 from __future__ import annotations
 

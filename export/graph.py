@@ -85,7 +85,7 @@ def check_opset(opset: int) -> None:
 
 @functools.cache
 def highest_opset() -> int:
-    """The newest opset that onnx writes and onnxruntime, which does not say it, runs."""
+    """The newest opset that onnx can write and onnxruntime, which must be tried, can run."""
     import onnxruntime
 
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]

@@ -128,7 +128,7 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
     there = {entry.rfilename for entry in state.siblings or []}
     if private and not state.private:
         raise ValueError(f"{repo} exists and is public; `private` was requested. Nothing was sent.")
-    _check_holds(repo, there, folder.recipe["name"], api)
+    _check_content(repo, there, folder.recipe["name"], api)
     files = sorted(path.iterdir())
     operations = [CommitOperationAdd(path_in_repo=p.name, path_or_fileobj=p) for p in files]
     names = {file.name for file in files}
@@ -160,8 +160,8 @@ def need_token() -> None:
         )
 
 
-def _check_holds(repo: str, there: set[str], name: str, api) -> None:
-    """A repository with files must hold the network `name`."""
+def _check_content(repo: str, there: set[str], name: str, api) -> None:
+    """A repository with files must contain the network `name`."""
     if there <= {".gitattributes", zoo.CARD_FILE}:
         return
     found = None
@@ -191,7 +191,7 @@ def _load_back(repo: str, commit: str, folder: zoo.Folder) -> None:
 
 
 def record(folder: zoo.Folder, *, repo: str, commit: str) -> bool:
-    """Name the commit in the registry, if `folder` belongs to the clone; says whether it did."""
+    """Name the commit in the registry, if `folder` is in the clone; returns whether it is."""
     root = registry.checkout()
     if root is None or folder.path.resolve().parent != (root / "zoo").resolve():
         return False

@@ -160,7 +160,7 @@ class LayerWriter:
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)
 
     def _can_pad(self) -> bool:
-        """ONNX' Pad reflects an image once only, and never with the edge repeated."""
+        """The Pad of ONNX reflects an image only once, and never with the edge repeated."""
         return self.config.padding == "edge" or (
             self.config.padding == "reflect"
             and all(
@@ -252,7 +252,7 @@ def _geometry(axis: Axis, length: int) -> tuple[int, int, int]:
 
 
 def _trimmed(kernels: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Without the ends that are nothing; kernels of learned scales are as long as they may grow."""
+    """Without ends of zeros; kernels of learned scales have the length of the largest scale."""
     size = np.max(np.abs(kernels), axis=0)
     size = np.maximum(size, size[::-1])
     first = int(np.argmax(size > EPSILON * size.max()))

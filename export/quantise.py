@@ -219,7 +219,7 @@ def quantise_file(source: Path, target: Path, images: np.ndarray) -> None:
 
 
 def _first_kernels(graph: onnx.GraphProto) -> set[str]:
-    """Those of convolutions that come after no other."""
+    """The kernels of convolutions that follow no other convolution."""
     kernels, later = set(), set()
     for node in graph.node:
         if node.op_type == "Conv" and node.input[0] not in later:
@@ -230,7 +230,7 @@ def _first_kernels(graph: onnx.GraphProto) -> set[str]:
 
 
 def _check_integers(path: Path, images: np.ndarray) -> None:
-    """That onnxruntime computes exact integers with this file, on this CPU and on others."""
+    """Check that onnxruntime computes exact integers with this file, on this CPU and on others."""
     integers.check_weights(onnx.load(path))
     few = images[:: max(1, len(images) // COMPARED_IMAGES)][:COMPARED_IMAGES]
     integers.check_runtime(path, few)
@@ -310,7 +310,7 @@ class Evaluation:
 
 
 def _published_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
-    """What metrics.json says of this network; the float export computes the same to 1e-4."""
+    """The accuracy in metrics.json for this network; the float export computes the same to 1e-4."""
     accuracy = None
     if model.config == info.config:
         accuracy = info.accuracy

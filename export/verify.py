@@ -82,7 +82,7 @@ def _shortfall(selected: np.ndarray, *, logits: np.ndarray, scale_logits: np.nda
 
 
 def onnx_runner(model: str | os.PathLike | bytes) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Runs a file, or its content, in onnxruntime; the input is cast to the type that it wants."""
+    """Runs a file, or its content, in onnxruntime; the input is cast to the required type."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

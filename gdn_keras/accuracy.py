@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
-    """The sizes at which a network for `dataset` is measured, as `Metrics.accuracy` has them.
+    """The sizes at which a network for `dataset` is measured, as in `Metrics.accuracy`.
 
     Default: all; otherwise size factors or object sizes.
     """
@@ -61,7 +61,7 @@ def test_sets(
     data_dir: str | os.PathLike | None = None,
     limit: int | None = None,
 ) -> Iterator[tuple[str, Arrays]]:
-    """The images at each of the sizes called `keys`, loaded when their turn comes.
+    """The images at each of the sizes called `keys`, loaded one size at a time.
 
     Args:
         dataset: "rescaled_cifar10", "stir_emoji", …

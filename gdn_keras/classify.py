@@ -1,4 +1,4 @@
-"""Image files of any size and mode into a network, and its answer in words and in a picture."""
+"""Classify image files of any size and mode; predictions as records and as a figure."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def read_image(
 
 
 def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """What `place` would keep of a resized image, and the part of the original that becomes it.
+    """The size that `place` would keep of a resized image, and that part of the original.
 
     Resizing only that part gives the same but for rounding, and an image that is a thousand times
     as long as wide does not become a gigantic one first.
@@ -137,7 +137,7 @@ def as_in_training(
 
 
 def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
-    """Cut or fill (…, height, width, colour) to a size, the middle staying the middle."""
+    """Cut or fill (…, height, width, colour) to a size, around the centre."""
     for axis, target in zip((-3, -2), size, strict=True):
         excess = images.shape[axis] - target
         if excess > 0:

@@ -1,4 +1,4 @@
-"""The folder of the page: any static web server can serve it, and it asks no other host."""
+"""The folder of the page: any static web server can serve it, and it uses no other host."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_page(
 
 
 def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
-    """What the page must know of each data set, in the order in which networks name them."""
+    """What the page needs of each data set, in the order in which networks name them."""
     families: dict[str, dict[str, Any]] = {}
     for info in infos:
         dataset = rescaled_sets()[info.dataset]

@@ -86,7 +86,7 @@ def publish(
 
 
 def upload(path: Path, *, repo: str, private: bool = False) -> str:
-    """Commit the files in `path` to the Space `repo`, look at what arrived, return the commit.
+    """Commit the files in `path` to the Space `repo`, check the uploaded files, return the commit.
 
     A Space that is there already must hold such a page. Large files go first and the commit last,
     so an upload publishes all or nothing; if nothing changed there is no new commit.
@@ -133,7 +133,7 @@ def upload(path: Path, *, repo: str, private: bool = False) -> str:
 
 
 def _hashes(file: Path) -> tuple[str, str]:
-    """What the Hub calls a large file and a small one."""
+    """The names that the Hub gives to a large and to a small file."""
     content = file.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     return hashlib.sha256(content).hexdigest(), blob

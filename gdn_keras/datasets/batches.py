@@ -75,7 +75,7 @@ class TrainingBatches(Iterator):
         return images, labels
 
     def state(self) -> dict[str, int]:
-        """Where the next batch will come from; fit for JSON."""
+        """The position of the next batch, serialisable as JSON."""
         return {
             "epoch": self.epoch,
             "position": self.position,
@@ -85,7 +85,7 @@ class TrainingBatches(Iterator):
         }
 
     def restore(self, state: dict[str, int]) -> None:
-        """Go to a saved state; the same batches follow as did there."""
+        """Go to a saved state; the same batches follow."""
         for name, here in (("batch_size", self.batch_size), ("num_images", len(self.arrays))):
             if state[name] != here:
                 raise ValueError(
@@ -109,7 +109,7 @@ def training_batches(
     augment: Sequence[str] = (),
     drop_remainder: bool = True,
 ) -> TrainingBatches:
-    """Shuffled, augmented batches for ever, epoch after epoch.
+    """Endless shuffled, augmented batches, epoch after epoch.
 
     >>> batches = training_batches(arrays, batch_size=32, seed=0, augment=("flip",))
     >>> images, labels = next(batches)

@@ -126,7 +126,7 @@ class Metrics:
 
 
 def to_json(data: dict[str, Any]) -> str:
-    """JSON for people too: a list of numbers is on one line, so a matrix looks like one."""
+    """Readable JSON: a list of numbers is on one line, so a matrix looks like one."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return re.sub(r"\[[-+.,eE\d\s]*\]", lambda match: " ".join(match[0].split()), text)
 
@@ -244,7 +244,7 @@ class ModelInfo:
         return from_dict(cls, data, "model info")
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is shown to people, as pairs of a heading and a text."""
+        """The displayed table, as pairs of a heading and a text."""
         config = self.config
         height, width = config.input_size
         sigmas = ", ".join(f"{sigma:.3g}" for sigma in config.channel_sigmas)

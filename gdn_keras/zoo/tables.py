@@ -33,7 +33,7 @@ def update(
     pins: Mapping[str, tuple[str, str]] | None = None,
     check: bool = False,
 ) -> list[Path]:
-    """Bring the tables of the clone at `root` up to date; returns the files that were not.
+    """Update the tables of the clone at `root`; returns the files that were out of date.
 
     Args:
         configurations: data set and config of every network that could be trained, by name; they

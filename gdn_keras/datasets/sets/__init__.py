@@ -34,7 +34,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str, *, argument: str = "name") -> DataSet:
-    """The record of the data set called `name`; an unknown name is answered with the nearest.
+    """The record of the data set called `name`; an unknown name raises an error with the nearest.
 
     `argument` is what the caller calls the name, for the error.
     """
@@ -50,7 +50,7 @@ def get(name: str, *, argument: str = "name") -> DataSet:
 
 
 def describe(name: str) -> DataSet:
-    """The record of a data set, or one with nothing but the name if it is not known here.
+    """The record of a data set, or one with only the name if it is not registered.
 
     A network may have been trained on data that only its owner has.
     """
