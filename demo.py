@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, build_model, plots, zoo
+from gdn_keras.accuracy import accuracy
+from gdn_keras.classify import Fitted, classify, draw
 from gdn_keras.datasets import SIZE_FACTORS, load_samples
-from gdn_keras.evaluation import accuracy
-from gdn_keras.predict import Fitted, classify, draw
 
 OUT = Path("out/demo")
 DATASET = "rescaled_fashion_mnist"

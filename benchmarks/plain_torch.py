@@ -72,7 +72,7 @@ class PlainGaussDerNet(nn.Module):
         maps = [images / 255] * len(config.channel_sigmas)
         for block, jet, norm in zip(self.blocks, self.jets, self.norms, strict=True):
             maps = [
-                jet(tensor, first * block.sigma_ratio)
+                jet(tensor, first * block.relative_sigma)
                 for tensor, first in zip(maps, config.channel_sigmas, strict=True)
             ]
             joined = norm(torch.cat(maps))  # statistics of all scale channels together

@@ -3,7 +3,7 @@
 examples:
   python -m export onnx cifar_avg_2jet
   python -m export onnx cifar_avg_2jet --with-scales --exact --dynamic-size -o any_size.onnx
-  python -m export onnx cifar_avg_2jet --quantize int8
+  python -m export onnx cifar_avg_2jet --quantise int8
   python -m export saved-model cifar_avg_2jet
   python -m export litert cifar_avg_2jet
   python -m export hub cifar_avg_2jet --repo OWNER/cifar_avg_2jet --dry-run
@@ -11,8 +11,8 @@ examples:
   python -m export space OWNER/NAME
   python -m export all
 
-NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 it could not
-be done (the reason is on stderr), 2 wrong usage, 130 interrupted.
+NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 failed
+(the reason is on stderr), 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from export.errors import EXPECTED, missing_packages_named
 from export.page import DEFAULT_NAMES, choose
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
-from gdn_keras.hub import check_repo
+from gdn_keras.deprecation import RenamedOption
+from gdn_keras.zoo.hub_download import check_repo
 
 OUTPUT = Path("out") / "export"
 PAGE = Path("out") / "page"
@@ -48,22 +49,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        print("interrupted; the same command continues from here", file=sys.stderr)
         return 130
 
 
 def _onnx(args) -> None:
     options = {"opset": args.opset, "with_scales": args.with_scales, "uint8": args.uint8}
-    if args.calibrate and not args.quantize:
-        raise ValueError("`--calibrate` needs `--quantize int8`.")
-    if args.quantize and args.dynamic_size:
-        raise ValueError("`--quantize` needs one size; it cannot go with `--dynamic-size`.")
+    if args.calibrate and not args.quantise:
+        raise ValueError("`--calibrate` needs `--quantise int8`.")
+    if args.quantise and args.dynamic_size:
+        raise ValueError("`--quantise` needs one size; it cannot go with `--dynamic-size`.")
     info = zoo.info(args.name)
     from export.graph import check_opset
 
     check_opset(args.opset)
     model = _load(args)
-    if args.quantize:
+    if args.quantise:
         from export.quantise import INT8_FILE, write_int8
 
         target = _target(args, INT8_FILE)
@@ -92,9 +93,9 @@ def _litert(args) -> None:
 def _hub(args) -> None:
     check_repo(args.repo)
     folder = zoo.read_folder(zoo.download(args.name))
-    from export import hub
+    from export import hub_upload
 
-    publish = hub.dry_run if args.dry_run else hub.publish
+    publish = hub_upload.dry_run if args.dry_run else hub_upload.publish
     publish(
         folder,
         _target(args, "hub"),
@@ -178,7 +179,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("-o", "--output", metavar="FILE", help=f"default: below {OUTPUT}")
         command.add_argument("--size", type=_size, metavar="HxW", help="another input size")
         group = command.add_mutually_exclusive_group()
-        group.add_argument("--exact", action="store_true", help="compute every pixel")
+        group.add_argument(
+            "--exact", action="store_true", help="compute every pixel, as the paper does"
+        )
         group.add_argument("--density", type=float, metavar="R", help="samples per sigma")
         return command
 
@@ -196,17 +199,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--uint8", action="store_true", help="input uint8 instead of float32")
     command.add_argument(
-        "--quantize",
+        "--quantise",
         choices=["int8"],
         help="8-bit integers; kept only if it loses at most 1 percentage point at every size of "
         "the whole test set, which must be in the folder GDN_KERAS_DATA",
     )
+    command.add_argument("--quantize", dest="quantise", action=RenamedOption, choices=["int8"])
     command.add_argument(
         "--calibrate",
         nargs="+",
         default=(),
         metavar="PATH",
-        help="images, or folders of them, for --quantize; default: the bundled samples",
+        help="images, or folders of them, for --quantise; default: the bundled samples",
     )
     add_format("saved-model", _saved_model, "write a TensorFlow SavedModel")
     add_format("litert", _litert, "write a LiteRT (TensorFlow Lite) file")
@@ -216,7 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("name", metavar="NAME", help="name or zoo folder")
     command.add_argument("--repo", required=True, metavar="OWNER/NAME")
     command.add_argument("--dry-run", action="store_true", help="write the folder, send nothing")
-    command.add_argument("--private", action="store_true", help="a repository nobody else sees")
+    command.add_argument("--private", action="store_true", help="a private repository")
     command.add_argument("-o", "--output", metavar="FOLDER", help=f"default: below {OUTPUT}")
 
     def add_names(command: argparse.ArgumentParser) -> None:
@@ -245,15 +249,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("repo", metavar="OWNER/NAME")
     add_names(command)
     command.add_argument("--publish", action="store_true", help="send it")
-    command.add_argument("--private", action="store_true", help="a Space nobody else sees")
+    command.add_argument("--private", action="store_true", help="a private Space")
 
-    text = "every format and the Hub, for every folder in zoo/; goes on where it was interrupted"
+    text = "every format and the Hub, for every folder in zoo/; continues after an interruption"
     command = add("all", _all, text, "--owner OWNER")
     command.add_argument(
         "--owner", metavar="OWNER", help="upload to OWNER/NAME; default: only write the folders"
     )
-    command.add_argument("--private", action="store_true", help="repositories nobody else sees")
-    command.add_argument("--force", action="store_true", help="also what is done already")
+    command.add_argument("--private", action="store_true", help="private repositories")
+    command.add_argument("--force", action="store_true", help="also exports that are already done")
 
     text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
     add("table", _table, text, "")

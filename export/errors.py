@@ -1,4 +1,4 @@
-"""What an export may fail with that is no mistake of the program: told in a line, no traceback."""
+"""Errors of an export that are not bugs: reported in one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPECTED = (ValueError, OSError, MissingPackage)
 
 @contextlib.contextmanager
 def missing_packages_named() -> Iterator[None]:
-    """An import that fails says what to install."""
+    """Make an import that fails say what to install."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Every export of every network in `zoo/`, one after the other; interrupted, it goes on."""
+"""Every export of every network in `zoo/`, one after the other; continues after an interruption."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 
 import keras
 
-from export import hub
+from export import hub_upload
 from export.errors import EXPECTED, missing_packages_named
 from export.files import write_litert, write_onnx, write_saved_model
 from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
-from gdn_keras import markdown, registry, zoo
+from gdn_keras import markdown, zoo
 from gdn_keras.files import replace_file
 from gdn_keras.version import __version__
-from gdn_keras.weights import file_sha256
+from gdn_keras.zoo import registry
+from gdn_keras.zoo.weights import file_sha256
 
 REFUSED = "refused"
-STATE_FILE = "done.json"  # beside a network's exports: what is finished, for which weights
+STATE_FILE = "done.json"  # next to a network's exports: finished steps, and for which weights
 
 
 def export_all(
@@ -30,8 +31,8 @@ def export_all(
     """Returns 0, or 1 if something failed; a failure does not stop the rest.
 
     Args:
-        owner: on the Hub; without, the folders are written and nothing is sent.
-        force: do again what is done.
+        owner: on the Hub; by default the folders are written and nothing is sent.
+        force: repeat finished exports.
     """
     root = registry.checkout()
     if root is None:
@@ -40,7 +41,7 @@ def export_all(
     if not folders:
         raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")
     if owner is not None:
-        hub.need_token()
+        hub_upload.need_token()
     table: dict[str, dict[str, str]] = {}
     failures = []
     for number, path in enumerate(folders, start=1):
@@ -93,13 +94,13 @@ def _steps(
     def to_hub() -> str:
         options = {"private": private, "exports": target}
         if owner is None:
-            hub.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
+            hub_upload.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
             return "written"
-        return hub.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
+        return hub_upload.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
 
     network = f"{__version__} {_digest(folder.path)}"
     for step, file, write in (
-        ("onnx", hub.ONNX_FILE, write_onnx),
+        ("onnx", hub_upload.ONNX_FILE, write_onnx),
         ("saved-model", "saved_model", write_saved_model),
         ("litert", "model.tflite", write_litert),
     ):

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from export import verify
+from gdn_keras.classify import PAD_MODES, as_in_training
 from gdn_keras.model import GaussDerNet, adapt, fold
-from gdn_keras.predict import PAD_MODES, as_in_training
 from gdn_keras.zoo import ModelInfo
 
 
@@ -24,7 +24,7 @@ def kept_if_good(path: Path, *, has: str | None = None) -> Iterator[Path]:
 
     Args:
         has: for folders, a file that every such folder has: without it, an old folder at `path`
-            is somebody else's and stays.
+            belongs to someone else and stays.
     """
     if path.is_dir():
         if has is None:

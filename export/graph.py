@@ -14,7 +14,7 @@ LOWEST_OPSET = 13
 
 
 class Graph:
-    """Nodes and constants in the order they were added; tensors are known by their names."""
+    """Nodes and constants in the order they were added; tensors have names."""
 
     def __init__(self, opset: int):
         check_opset(opset)
@@ -85,7 +85,7 @@ def check_opset(opset: int) -> None:
 
 @functools.cache
 def highest_opset() -> int:
-    """The newest opset that onnx writes and onnxruntime, which does not say it, runs."""
+    """The newest opset that onnx can write and onnxruntime, which must be tried, can run."""
     import onnxruntime
 
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
@@ -95,7 +95,7 @@ def highest_opset() -> int:
             onnxruntime.InferenceSession(
                 _model(graph, opset).SerializeToString(), providers=["CPUExecutionProvider"]
             )
-        except Exception:  # onnxruntime's errors have no class of their own
+        except Exception:  # onnxruntime's errors have no common class
             continue
         return opset
     return LOWEST_OPSET

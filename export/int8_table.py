@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from export.quantise import WEIGHTS, accepted_report
-from gdn_keras import cpu, registry, zoo
+from gdn_keras import cpu, zoo
 from gdn_keras.markdown import table
-from gdn_keras.records import read_json, to_json
+from gdn_keras.zoo import registry
+from gdn_keras.zoo.records import read_json, to_json
 
 START, END = "<!-- int8 -->\n", "<!-- /int8 -->\n"
 _SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}

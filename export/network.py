@@ -32,7 +32,7 @@ from gdn_keras.scale_space.plan import Axis, placement
 
 BLOCK = 16  # channels of onnxruntime's blocked layout with AVX-512 (8 with AVX2)
 MATRIX_SIZE = 96  # pixels; a MatMul beat Pad and depthwise Conv at 64, larger was not measured
-NOTHING = 1e-9  # of the largest weight
+EPSILON = 1e-9  # of the largest weight
 ROWS, COLUMNS = 0, 1
 
 
@@ -161,7 +161,7 @@ class LayerWriter:
         return (self._from_differences if self.in_parts else self._from_smoothed)(smoothed)
 
     def _can_pad(self) -> bool:
-        """ONNX' Pad reflects an image once only, and never with the edge repeated."""
+        """The Pad of ONNX reflects an image only once, and never with the edge repeated."""
         return self.config.padding == "edge" or (
             self.config.padding == "reflect"
             and all(
@@ -253,8 +253,8 @@ def _geometry(axis: Axis, length: int) -> tuple[int, int, int]:
 
 
 def _trimmed(kernels: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Without the ends that are nothing; kernels of learned scales are as long as they may grow."""
+    """Without ends of zeros; kernels of learned scales have the length of the largest scale."""
     size = np.max(np.abs(kernels), axis=0)
     size = np.maximum(size, size[::-1])
-    first = int(np.argmax(size > NOTHING * size.max()))
+    first = int(np.argmax(size > EPSILON * size.max()))
     return [kernel[first : len(kernel) - first] for kernel in kernels]

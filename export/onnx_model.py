@@ -40,7 +40,7 @@ def to_onnx(
         dynamic_size: height and width may be anything; only for networks on every pixel.
         uint8: the input is uint8 instead of float32.
         split: the faster form in float, see `export.network`; the other is better to quantise.
-        metadata: added to what is said of the network.
+        metadata: added to the description of the network.
     """
     config = model.config
     if dynamic_size:

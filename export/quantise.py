@@ -22,16 +22,16 @@ import onnx
 from export import DEFAULT_OPSET, integers, verify
 from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
+from gdn_keras.accuracy import accuracy, size_keys, test_sets
+from gdn_keras.classify import read_image
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays, describe
-from gdn_keras.evaluation import accuracy, size_keys, test_sets
 from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet
-from gdn_keras.predict import read_image
-from gdn_keras.records import read_json, to_json
 from gdn_keras.version import __version__
-from gdn_keras.weights import file_sha256
 from gdn_keras.zoo import ModelInfo
+from gdn_keras.zoo.records import read_json, to_json
+from gdn_keras.zoo.weights import file_sha256
 
 INT8_FILE, REPORT_FILE = "model.int8.onnx", "model.int8.json"
 MAX_LOSS = 1.0  # percentage points, at any size
@@ -57,8 +57,8 @@ def write_int8(
 ) -> dict[str, Any]:
     """Quantise a network, measure it on its whole test set, and keep it if it is good enough.
 
-    The accuracies are written next to the file, with the suffix .json, and returned. Interrupted,
-    it goes on with the next size when it is called again.
+    The accuracies are written next to the file, with the suffix .json, and returned. After an
+    interruption, the next call continues with the next size.
 
     Args:
         calibrate: image files or folders of them. Default: the bundled samples at all sizes.
@@ -66,7 +66,7 @@ def write_int8(
     """
     if model.config.input_size != info.config.input_size:
         raise ValueError(
-            "`--quantize` measures the network on its test images, so it must have their size, "
+            "`--quantise` measures the network on its test images, so it must have their size, "
             f"{info.config.input_size}. Received: {model.config.input_size}."
         )
     report_path = path.with_suffix(".json")
@@ -81,7 +81,7 @@ def write_int8(
         _check_integers(new, images)
         float_run, int8_run = verify.onnx_runner(reference), verify.onnx_runner(new)
         evaluation = Evaluation(info, progress, key=file_sha256(new))
-        before = _known_accuracy(model, info)
+        before = _published_accuracy(model, info)
         if before is None:
             before = evaluation.accuracy("float", float_run)
         try:
@@ -159,7 +159,7 @@ def _calibration_images(
     sizes = samples.size_factors
     each = CALIBRATION_IMAGES // len(sizes)
     images = [samples.load(size).images[:each] for size in sizes]
-    source = "bundled samples" + " at every size" * (len(sizes) > 1)
+    source = "bundled samples at every size" if len(sizes) > 1 else "bundled samples"
     return np.concatenate(images).astype("float32"), source
 
 
@@ -219,7 +219,7 @@ def quantise_file(source: Path, target: Path, images: np.ndarray) -> None:
 
 
 def _first_kernels(graph: onnx.GraphProto) -> set[str]:
-    """Those of convolutions that come after no other."""
+    """The kernels of convolutions that follow no other convolution."""
     kernels, later = set(), set()
     for node in graph.node:
         if node.op_type == "Conv" and node.input[0] not in later:
@@ -230,7 +230,7 @@ def _first_kernels(graph: onnx.GraphProto) -> set[str]:
 
 
 def _check_integers(path: Path, images: np.ndarray) -> None:
-    """That onnxruntime computes exact integers with this file, on this CPU and on others."""
+    """Check that onnxruntime computes exact integers with this file, on this CPU and on others."""
     integers.check_weights(onnx.load(path))
     few = images[:: max(1, len(images) // COMPARED_IMAGES)][:COMPARED_IMAGES]
     integers.check_runtime(path, few)
@@ -241,7 +241,7 @@ def _check_integers(path: Path, images: np.ndarray) -> None:
 
 
 class Evaluation:
-    """Accuracy on the whole test set, size by size; what was measured is kept in a file.
+    """Accuracy on the whole test set, size by size; measured sizes are kept in a file.
 
     Args:
         progress: the file; it counts only for the same quantised network.
@@ -294,7 +294,7 @@ class Evaluation:
             size, test = next(sets)
         except Exception as error:  # of tensorflow_datasets too, which may try to download
             raise FileNotFoundError(
-                f"int8 is accepted on the whole test set of {dataset} only, and that is not here; "
+                f"int8 is accepted on the whole test set of {dataset} only, which was not found; "
                 "set GDN_KERAS_DATA to the folder with the original files. "
                 f"{type(error).__name__}: {error}"
             ) from error
@@ -306,14 +306,14 @@ class Evaluation:
         return test
 
 
-def _known_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
-    """What metrics.json says of this network; the float export computes the same to 1e-4."""
-    known = None
+def _published_accuracy(model: GaussDerNet, info: ModelInfo) -> dict[str, float] | None:
+    """The accuracy in metrics.json for this network; the float export computes the same to 1e-4."""
+    accuracy = None
     if model.config == info.config:
-        known = info.accuracy
+        accuracy = info.accuracy
     elif model.config == info.config.replace(**EVERY_PIXEL):
-        known = info.exact_accuracy
-    return known if known and list(known) == size_keys(info.dataset) else None
+        accuracy = info.exact_accuracy
+    return accuracy if accuracy and list(accuracy) == size_keys(info.dataset) else None
 
 
 def _versions() -> dict[str, str]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
+from gdn_keras.classify import place
 from gdn_keras.datasets import describe
 from gdn_keras.model import GaussDerNet
-from gdn_keras.predict import place
 
 BATCHES = (1, 3, 32)
 TOLERANCE = 1e-4
@@ -82,7 +82,7 @@ def _shortfall(selected: np.ndarray, *, logits: np.ndarray, scale_logits: np.nda
 
 
 def onnx_runner(model: str | os.PathLike | bytes) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Runs a file, or its content, in onnxruntime; the input is cast to the type that it wants."""
+    """Runs a file, or its content, in onnxruntime; the input is cast to the required type."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

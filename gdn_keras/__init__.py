@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gdn_keras import cpu
+from gdn_keras import deprecation as deprecation
 from gdn_keras import quiet as quiet  # before TensorFlow is loaded
 from gdn_keras.version import __version__ as __version__
 

@@ -1,6 +1,6 @@
 """The command line of the zoo: python -m gdn_keras list | info | predict | download | evaluate.
 
-Exit codes: 0 done, 1 it could not be done (the reason is on stderr), 2 wrong usage.
+Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import predict, zoo
+from gdn_keras import classify, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
+from gdn_keras.deprecation import RenamedOption
 from gdn_keras.scale_space import METHODS
 
 
@@ -38,44 +39,44 @@ def _list(args) -> int:
     names = zoo.list_models(
         args.pattern,
         dataset=args.dataset,
-        pooling=args.pooling,
-        jet=args.jet,
-        kernel=args.kernel,
+        scale_pooling=args.scale_pooling,
+        jet_order=args.jet_order,
+        method=args.method,
         trained=not args.all,
         min_accuracy=args.min_accuracy,
     )
     known_models, _ = zoo.known_models()
     infos = [known_models[name] for name in names]
     if args.json:
-        _print_json([known.to_dict() for known in infos])
+        _print_json([info.to_dict() for info in infos])
         return 0
     if not infos:
-        print("no such networks; --all also lists configurations without weights", file=sys.stderr)
+        print("no networks found; --all also lists configurations without weights", file=sys.stderr)
         return 0
     width = max(len(name) for name in names)
     print(f"{'name':<{width}}  {'data set':<33}  {'parameters':>10}  {'mean accuracy':>13}")
-    for known in infos:
-        mean = "" if known.mean_accuracy is None else f"{known.mean_accuracy:.2%}"
-        print(f"{known.name:<{width}}  {known.dataset:<33}  {known.parameters:>10,}  {mean:>13}")
+    for info in infos:
+        mean = "" if info.mean_accuracy is None else f"{info.mean_accuracy:.2%}"
+        print(f"{info.name:<{width}}  {info.dataset:<33}  {info.parameters:>10,}  {mean:>13}")
     return 0
 
 
 def _info(args) -> int:
-    known = zoo.info(args.name, offline=args.offline or None)
+    info = zoo.info(args.name, offline=args.offline or None)
     if args.json:
-        _print_json(known.to_dict())
+        _print_json(info.to_dict())
     else:
-        print(known)
+        print(info)
     return 0
 
 
 def _predict(args) -> int:
-    known = zoo.info(args.name, offline=args.offline or None)
-    trained = dict(dataset=known.dataset, train_sizes=known.train_sizes)
+    info = zoo.info(args.name, offline=args.offline or None)
+    trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
     images, failed = [], False
     for path in args.images:
         try:
-            images.append(predict.read_image(path, config=known.config, fit=args.fit, **trained))
+            images.append(classify.read_image(path, config=info.config, fit=args.fit, **trained))
         except (ValueError, OSError) as error:
             failed = True
             print(f"error: {error}", file=sys.stderr)
@@ -83,7 +84,7 @@ def _predict(args) -> int:
         return 1
     model = zoo.load(args.name, offline=args.offline or None)
     pixels = np.stack([image.pixels for image in images])
-    predictions = predict.classify(model, pixels, top=args.top)
+    predictions = classify.classify(model, pixels, top=args.top)
     if args.json:
         _print_json([_as_json(*pair) for pair in zip(images, predictions, strict=True)])
     else:
@@ -92,7 +93,7 @@ def _predict(args) -> int:
     if args.figure:
         path = Path(args.figure)
         path.parent.mkdir(parents=True, exist_ok=True)
-        predict.draw(model, images, predictions).savefig(path, dpi=200)
+        classify.draw(model, images, predictions).savefig(path, dpi=200)
         print(f"figure: {path}", file=sys.stderr)
     return int(failed)
 
@@ -128,21 +129,21 @@ def _download(args) -> int:
 
 
 def _evaluate(args) -> int:
-    from gdn_keras.evaluation import evaluate, size_keys
+    from gdn_keras.accuracy import evaluate, size_keys
 
-    known = zoo.info(args.name, offline=args.offline or None)
-    size_keys(known.dataset, args.size)  # a wrong size is reported before the network is loaded
+    info = zoo.info(args.name, offline=args.offline or None)
+    size_keys(info.dataset, args.size)  # a wrong size is reported before the network is loaded
     density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
     measured = evaluate(
         model,
-        dataset=known.dataset,
+        dataset=info.dataset,
         sizes=args.size,
         data_dir=args.data_dir,
         limit=args.limit,
         batch_size=args.batch_size,
     )
-    published = (known.exact_accuracy if args.exact else known.accuracy) or {}
+    published = (info.exact_accuracy if args.exact else info.accuracy) or {}
     if args.json:
         _print_json(
             {
@@ -175,14 +176,19 @@ def _parser() -> argparse.ArgumentParser:
     command = add("list", _list, "list networks")
     command.add_argument("pattern", nargs="?", help='with wildcards, in quotes: "fashion_*"')
     command.add_argument("--dataset")
-    command.add_argument("--pooling", choices=(*POOLINGS, "single"))
-    command.add_argument("--jet", type=int, choices=(2, 3))
-    command.add_argument("--kernel", choices=METHODS)
+    options = {
+        ("scale_pooling", "--pooling"): {"choices": (*POOLINGS, "single")},
+        ("jet_order", "--jet"): {"choices": (2, 3), "type": int},
+        ("method", "--kernel"): {"choices": METHODS},
+    }
+    for (field, old), values in options.items():
+        command.add_argument(f"--{field.replace('_', '-')}", **values)
+        command.add_argument(old, dest=field, action=RenamedOption, **values)
     command.add_argument("--min-accuracy", type=float, help="mean over all sizes, 0…1")
     command.add_argument("--all", action="store_true", help="also configurations without weights")
     command.add_argument("--json", action="store_true")
 
-    command = add("info", _info, "all that is known about a network")
+    command = add("info", _info, "show the record of a network")
     _add_name(command)
     _add_offline(command)
     command.add_argument("--json", action="store_true")
@@ -193,9 +199,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("images", nargs="+", metavar="IMAGE")
     command.add_argument(
         "--fit",
-        choices=predict.FITS,
+        choices=classify.FITS,
         default="trained",
-        help="; ".join(f"{fit}: {text}" for fit, text in predict.FITS.items())
+        help="; ".join(f"{fit}: {text}" for fit, text in classify.FITS.items())
         + " (default: %(default)s)",
     )
     command.add_argument("--top", type=_positive, default=3, help="how many classes")
@@ -203,19 +209,23 @@ def _parser() -> argparse.ArgumentParser:
     _add_offline(command)
     command.add_argument("--json", action="store_true")
 
-    command = add("download", _download, "bring a network onto this machine; prints its folder")
+    command = add("download", _download, "download a network; prints its folder")
     _add_name(command)
     command.add_argument("--revision", help="branch, tag or commit on the Hub")
     command.add_argument("--cache-dir")
-    command.add_argument("--force", action="store_true", help="even if it is here already")
+    command.add_argument(
+        "--force", action="store_true", help="even if it is already on this machine"
+    )
 
     command = add("evaluate", _evaluate, "measure the accuracy on test images of every size")
     _add_name(command)
     command.add_argument(
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
-    command.add_argument("--limit", type=_positive, help="only so many images of each size")
-    command.add_argument("--exact", action="store_true", help="compute every pixel")
+    command.add_argument("--limit", type=_positive, help="maximum number of images of each size")
+    command.add_argument(
+        "--exact", action="store_true", help="compute every pixel, as the paper does"
+    )
     command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
     command.add_argument("--batch-size", type=_positive, default=32)
     _add_offline(command, "never use the internet for the network")

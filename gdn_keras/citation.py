@@ -1,4 +1,4 @@
-"""The paper, as it is cited."""
+"""Citation of the paper."""
 
 CITATION = (
     "A. Perzanowski and T. Lindeberg, Scale generalisation properties of extended "

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
+from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.scale_space import (
     JET_ORDERS,
     METHODS,
@@ -24,7 +24,7 @@ from gdn_keras.scale_space import (
 
 # 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
 FORMAT_VERSION = 2
-# as the paper computes: changes to a config that cost no weights
+# Exact, as the paper computes: changes to a config that need no other weights.
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
 POOLINGS = ("max", "average", "logsumexp")
 ACTIVATIONS = (  # those of `keras.activations` that act on every value alone
@@ -37,11 +37,11 @@ ACTIVATIONS = (  # those of `keras.activations` that act on every value alone
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One link of the chain that a network is: a jet layer, batch norm, activation.
+    """One step of a network: a jet layer, batch norm, an activation.
 
-    Whatever goes through a network goes through `config.blocks()`. What is new about another kind
-    of block is a field here, and is computed in four places: the Keras model, the ONNX file, and
-    the two networks that they are compared with, in PyTorch and in numpy.
+    All code that walks through a network uses `config.blocks()`. Another kind of block is described
+    by a new field here and computed in four places: the Keras model, the ONNX file, and the two
+    networks that they are compared with, in PyTorch and in numpy.
     """
 
     jet: str  # the names of its layers; None: the block has no such layer
@@ -51,7 +51,7 @@ class Block:
     c_out: int
     jet_order: int
     zero_order: bool
-    sigma_ratio: float  # sigma over that of the first block, in every scale channel
+    relative_sigma: float  # sigma over that of the first block, in every scale channel
     activation: str | None  # a name of `keras.activations`
 
     @property
@@ -75,7 +75,7 @@ class GaussDerNetConfig:
     """
 
     # --- what the network is: these fields and the weights define the function ---
-    input_size: tuple[int, int]  # height, width in pixels; one number stands for both
+    input_size: tuple[int, int]  # height, width in pixels; one number for both
     input_channels: int
     num_classes: int
     channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
@@ -137,7 +137,7 @@ class GaussDerNetConfig:
                     c_out=self.layer_widths[k - 1],
                     jet_order=self.jet_order,
                     zero_order=self.zero_order and k > 1,
-                    sigma_ratio=ratios[k - 1],
+                    relative_sigma=ratios[k - 1],
                     activation=self.activation if active else None,
                 )
             )
@@ -160,8 +160,8 @@ class GaussDerNetConfig:
         )
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
-        """A copy with some fields changed; unknown names are refused."""
-        refuse_unknown(GaussDerNetConfig, changes, what="config")
+        """A copy with some fields changed; unknown names raise a `ValueError`."""
+        reject_unknown(GaussDerNetConfig, changes, what="config")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class GaussDerNetConfig:
                 data["reach"] = 1.0
             if data.get("learned_sigmas"):
                 data["sampling_density"] = None
-        refuse_unknown(cls, data, what="config")
-        refuse_missing(cls, data, what="config")
+        reject_unknown(cls, data, what="config")
+        reject_missing(cls, data, what="config")
         return cls(**data)
 
     @classmethod

@@ -39,8 +39,8 @@ def describe() -> dict:
 def text(cpu: dict) -> str:
     """One line for a table: "AMD EPYC (AVX2)"."""
     instructions = cpu["instructions"]
-    known = "instruction set unknown" if instructions is None else ", ".join(instructions)
-    return f"{cpu['name']} ({known or 'no AVX2'})"
+    listed = "instruction set unknown" if instructions is None else ", ".join(instructions)
+    return f"{cpu['name']} ({listed or 'no AVX2'})"
 
 
 def prefers_bfloat16() -> bool:

@@ -36,7 +36,7 @@ from gdn_keras.model import GaussDerNet, adapt, layer_sigmas
 from gdn_keras.scale_space import fit_geometric
 
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
-_FLAT = 1e-4  # of the strongest response: what rounding makes of maps that are equal everywhere
+_FLAT = 1e-4  # of the strongest response: rounding errors in maps that are equal everywhere
 
 
 # === Responses ===
@@ -57,7 +57,7 @@ def activation_maps(model: GaussDerNet, images: np.ndarray, *, batch_size: int =
 def scale_contributions(
     model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32
 ) -> np.ndarray:
-    """How much every scale channel has to do with the prediction, (image, scale channel).
+    """The contribution of every scale channel to the prediction, (image, scale channel).
 
     Rows sum to one; see `scale_shares`. Images must have the size of the network's input.
     """
@@ -74,7 +74,7 @@ def scale_logits(model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32
 
 
 def pool_over_scales(scale_logits: np.ndarray, *, pooling: str) -> np.ndarray:
-    """What the network makes of its scale channels, (image, class).
+    """The outputs of the network from those of its scale channels, (image, class).
 
     Args:
         scale_logits: outputs before pooling, (image, scale channel, class).
@@ -118,7 +118,7 @@ def scale_shares(
         shares = (outputs == outputs.max(axis=1, keepdims=True)).astype(float)
     else:
         shares = np.maximum(outputs, 0.0)
-        shares[shares.sum(axis=1) == 0] = 1.0  # no output at all: nobody contributes more
+        shares[shares.sum(axis=1) == 0] = 1.0  # no output at all: equal shares
     return shares / shares.sum(axis=1, keepdims=True)
 
 
@@ -152,11 +152,11 @@ def localise(
     >>> localise(model, canvas, max_objects=5)    # several objects in an image of any size
 
     For a network with spatial max and max pooling over scales the first response is the largest
-    logit itself. Networks trained with centre selection have not learned what to answer beside an
+    logit itself. Networks trained with centre selection have not learned what to answer next to an
     object; those trained on translated objects have.
 
-    Empty if nothing responds: no output above zero, or the same everywhere. A network may still
-    respond to what is no object, so the first one found is the strongest, not a certain one.
+    Empty if nothing responds: no output above zero, or the same everywhere. A network may also
+    respond to something that is not an object: the first one is the strongest, not a certain one.
 
     Args:
         model: the network.

@@ -19,8 +19,8 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-def refuse_unknown(cls: type, data: dict[str, Any], *, what: str) -> None:
-    """Raise a `ValueError` with the nearest field if `data` has a key that `cls` has not."""
+def reject_unknown(cls: type, data: dict[str, Any], *, what: str) -> None:
+    """Raise a `ValueError` with the nearest field if `data` has a key that `cls` does not have."""
     names = [field.name for field in dataclasses.fields(cls)]
     for key in data:
         if key not in names:
@@ -28,8 +28,8 @@ def refuse_unknown(cls: type, data: dict[str, Any], *, what: str) -> None:
             raise ValueError(f"Unknown {what} field {key!r}. Did you mean {close!r}?")
 
 
-def refuse_missing(cls: type, data: dict[str, Any], *, what: str) -> None:
-    """Raise a `ValueError` if `data` lacks a field of `cls` that has no default."""
+def reject_missing(cls: type, data: dict[str, Any], *, what: str) -> None:
+    """Raise a `ValueError` if a field of `cls` without a default is missing in `data`."""
     missing = [
         field.name
         for field in dataclasses.fields(cls)

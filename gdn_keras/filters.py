@@ -133,7 +133,7 @@ def _kernels(config: GaussDerNetConfig, sigma: float) -> list[np.ndarray]:
             method=config.method,
             radius=radius,
             truncation=config.truncation,
-            compensate=config.compensate_integration,
+            compensate_integration=config.compensate_integration,
         )
         for order in range(config.jet_order + 1)
     ]

@@ -55,7 +55,7 @@ class GaussDerNet(keras.Model):
         synchronized: batch statistics over all replicas of a `tf.distribute` strategy.
         seed: of the scale-channel dropout.
         frozen: names of layers that are not trained, as if their `trainable` were set to False.
-        dtype: a Keras dtype policy; the logits are float32 whatever it is.
+        dtype: a Keras dtype policy; the logits are always float32.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class GaussDerNet(keras.Model):
                 method=config.method,
                 padding=config.padding,
                 truncation=config.truncation,
-                compensate=config.compensate_integration,
-                use_bias=block.norm is None,  # batch norm has a bias of its own
-                learned_ratio=block.sigma_ratio if config.learned_sigmas else None,
+                compensate_integration=config.compensate_integration,
+                use_bias=block.norm is None,  # batch norm has its own bias
+                learned_ratio=block.relative_sigma if config.learned_sigmas else None,
                 ratio_range=ranges[k],
                 plans=[plan.layers[k] for plan in plans],
                 dtype=policy,
@@ -358,7 +358,7 @@ def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> in
 
     Dense: the same operations on every pixel of the whole image in every layer.
     """
-    if dense:  # of the image alone, also if it goes on outside; padding costs nothing
+    if dense:  # of the image alone, even if it is extended; padding costs nothing
         config = config.replace(padding="zero", **EVERY_PIXEL)
     total = 0
     for plan in channel_plans(config, window=not dense):

@@ -1,25 +1,25 @@
-"""AdamW with a learning rate and a weight decay of their own for learned scales."""
+"""AdamW with a separate learning rate and weight decay for learned scales."""
 
 import math
 
 import keras
 from keras import ops
 
-SIGMA_WEIGHT = "sigma_ratio"  # the name of the trainable scale of a `JetLayer`
+from gdn_keras.layers.jet import LEARNED_RATIO
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ScaleAdamW(keras.optimizers.AdamW):
     """AdamW that treats the learned scales of jet layers apart from all other weights.
 
-    A network has one learned scale per layer among thousands of coefficients, and what is a good
-    step for these is not one for sigma. On weights named `sigma_ratio`, one step is AdamW's with
+    A network has one learned scale per layer among thousands of coefficients, and a good step for
+    these is not a good one for sigma. On weights named `learned_ratio`, a step is AdamW's with
 
         learning rate  sigma_learning_rate_factor * learning_rate
         weight decay   sigma_weight_decay
 
-    so a schedule of the learning rate applies to both. All other weights get what
-    `keras.optimizers.AdamW` does.
+    so a schedule of the learning rate applies to both. All other weights are
+    updated as by `keras.optimizers.AdamW`.
 
     Args:
         learning_rate: a number, or a `keras.optimizers.schedules.LearningRateSchedule`.
@@ -50,12 +50,12 @@ class ScaleAdamW(keras.optimizers.AdamW):
         self.exclude_from_weight_decay()
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
-        """As in Keras; learned scales are always left out, they have a decay of their own."""
-        super().exclude_from_weight_decay(var_list, [*(var_names or ()), SIGMA_WEIGHT])
+        """As in Keras; learned scales are always left out, which have their own decay."""
+        super().exclude_from_weight_decay(var_list, [*(var_names or ()), LEARNED_RATIO])
 
     def update_step(self, gradient, variable, learning_rate):
-        # TensorFlow adds to the name, as in "sigma_ratio/replica_1:0"
-        if SIGMA_WEIGHT in variable.name:
+        # TensorFlow adds to the name, as in "learned_ratio/replica_1:0"
+        if LEARNED_RATIO in variable.name:
             learning_rate = learning_rate * self.sigma_learning_rate_factor
             decay = ops.cast(self.sigma_weight_decay * learning_rate, variable.dtype)
             self.assign_sub(variable, variable * decay)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.config import POOLINGS
-from gdn_keras.figures import COLUMN as COLUMN
-from gdn_keras.figures import MARKERS, draw_lines, styled
-from gdn_keras.figures import PALETTE as PALETTE
-from gdn_keras.figures import Style as Style
-from gdn_keras.figures import legend_below as legend_below
-from gdn_keras.figures import new_figure as new_figure
-from gdn_keras.figures import png_bytes as png_bytes
-from gdn_keras.figures import save as save
+from gdn_keras.figure_style import COLUMN as COLUMN
+from gdn_keras.figure_style import MARKERS, draw_lines, styled
+from gdn_keras.figure_style import PALETTE as PALETTE
+from gdn_keras.figure_style import Style as Style
+from gdn_keras.figure_style import legend_below as legend_below
+from gdn_keras.figure_style import new_figure as new_figure
+from gdn_keras.figure_style import png_bytes as png_bytes
+from gdn_keras.figure_style import save as save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -325,7 +325,7 @@ def plot_filters(
 ) -> None:
     """Filters as images, positive red, negative blue, zero white, as in Figures 21 and 22.
 
-    Every filter has a colour scale of its own. `axes` beyond the number of filters are left empty.
+    Every filter has its own colour scale. `axes` beyond the number of filters are left empty.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -346,7 +346,7 @@ def plot_detections(
 ) -> None:
     """An image with a circle for everything `gdn_keras.explain.localise` found.
 
-    Names and scales stand below the image, strongest first, where they cover nothing.
+    Names and scales are shown below the image, strongest first, where they cover nothing.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle

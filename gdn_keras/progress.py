@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-LINE_SECONDS = 60.0  # from one line to the next; what is done sooner needs none
+LINE_SECONDS = 60.0  # between lines; shorter tasks print none
 
 
 def show_progress(iterable: Iterable | None = None, **options: Any) -> tqdm:

@@ -13,7 +13,7 @@ from dataset_files import write_idx
 
 from gdn_keras import cpu, zoo
 from gdn_keras.datasets import get, load_samples
-from gdn_keras.records import to_json
+from gdn_keras.zoo.records import to_json
 
 ROOT = Path(__file__).parents[1]
 # x86 adds two 8-bit products in 16 bits unless it has VNNI

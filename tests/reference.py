@@ -83,13 +83,13 @@ def scale_channel(image, weights, config, first_sigma):
     features = image / 255.0
     margin = 0
     if config.padding == "mirror":  # the image goes on; what is outside is cut off in the end
-        margin = sum(int(7 * first_sigma * block.sigma_ratio) + 7 for block in config.blocks())
+        margin = sum(int(7 * first_sigma * block.relative_sigma) + 7 for block in config.blocks())
         features = np.pad(features, ((margin, margin), (margin, margin), (0, 0)), mode="symmetric")
     for block, layer in zip(config.blocks(), weights, strict=True):
         features = jet_layer(
             features,
             layer["kernel"],
-            sigma=first_sigma * block.sigma_ratio,
+            sigma=first_sigma * block.relative_sigma,
             jet_order=block.jet_order,
             zero_order=block.zero_order,
             method=config.method,

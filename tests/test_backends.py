@@ -111,7 +111,7 @@ def test_two_devices_train_as_one(two_devices):
     """With synchronised batch statistics; learned scales are the same on every device."""
     weights = two_devices
     paths = [name.partition("/")[2] for name in weights if name.startswith("one/")]
-    assert sum(path.endswith("sigma_ratio") for path in paths) == 3
+    assert sum(path.endswith("learned_ratio") for path in paths) == 3
     for path in paths:
         np.testing.assert_allclose(weights[f"two/{path}"], weights[f"one/{path}"], atol=2e-6)
     apart = [np.abs(weights[f"apart/{path}"] - weights[f"one/{path}"]).max() for path in paths]

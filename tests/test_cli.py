@@ -14,10 +14,11 @@ from helpers import small_config
 from PIL import Image
 from zoo_tools import predict, write_tiny
 
-from gdn_keras import build_model, registry, zoo
+from gdn_keras import build_model, zoo
 from gdn_keras.__main__ import main
+from gdn_keras.classify import MAX_PIXELS, classify, draw, read_image
 from gdn_keras.datasets import load_arrays, load_samples
-from gdn_keras.predict import MAX_PIXELS, classify, draw, read_image
+from gdn_keras.zoo import registry
 
 CIFAR = "rescaled_cifar10"
 
@@ -59,10 +60,12 @@ def test_list(capsys):
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["name", "colour", "grey"]
     assert "54.00%" in out
-    code, out, _ = run(capsys, "list", "c*", "--pooling", "max", "--json")
+    code, out, _ = run(capsys, "list", "c*", "--scale-pooling", "max", "--json")
     assert code == 0 and [known["name"] for known in json.loads(out)] == ["colour"]
-    code, out, err = run(capsys, "list", "--jet", "3")
-    assert (code, out) == (0, "") and "no such networks" in err
+    with pytest.warns(FutureWarning, match="--pooling has been renamed to --scale-pooling"):
+        assert run(capsys, "list", "c*", "--pooling", "max", "--json") == (0, out, "")
+    code, out, err = run(capsys, "list", "--jet-order", "3")
+    assert (code, out) == (0, "") and "no networks found" in err
 
 
 def test_info(capsys, root):
@@ -86,7 +89,7 @@ def test_unknown_names_get_the_nearest(capsys, command):
         ["nothing"],
         ["info"],
         ["predict", "grey"],
-        ["list", "--jet", "4"],
+        ["list", "--jet-order", "4"],
         ["predict", "grey", "x.png", "--top", "0"],
         ["predict", "grey", "x.png", "--fit", "squeeze"],
     ],

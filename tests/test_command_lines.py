@@ -17,7 +17,8 @@ from dataset_files import write_fashion
 from helpers import small_config
 from zoo_tools import write_tiny
 
-from gdn_keras import GaussDerNet, build_model, folder, progress, quiet
+from gdn_keras import GaussDerNet, build_model, progress, quiet
+from gdn_keras.zoo import folder
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {

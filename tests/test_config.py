@@ -54,7 +54,7 @@ def test_blocks_are_the_chain_from_the_image_to_the_classes():
     assert [(block.c_in, block.c_out) for block in blocks] == [(3, 8), (8, 16), (16, 10)]
     assert [block.zero_order for block in blocks] == [False, True, True]
     assert [len(block.terms) for block in blocks] == [9, 10, 10]
-    assert [block.sigma_ratio for block in blocks] == [1.0, 1.28, 1.28**2]
+    assert [block.relative_sigma for block in blocks] == [1.0, 1.28, 1.28**2]
 
 
 def test_blocks_have_the_layers_that_the_config_says():
@@ -127,7 +127,7 @@ def test_replace_changes_a_copy():
 def test_ratios_of_sigmas_can_differ_from_layer_to_layer():
     config = make(sigma_ratio=[1.5, 2.0])
     assert config.layer_sigmas(0.5) == (0.5, 0.75, 1.5)
-    assert [block.sigma_ratio for block in config.blocks()] == [1.0, 1.5, 3.0]
+    assert [block.relative_sigma for block in config.blocks()] == [1.0, 1.5, 3.0]
     assert GaussDerNetConfig.from_json(config.to_json()) == config
     assert make(sigma_ratio=(2.0, 2.0)).layer_sigmas(1.0) == make(sigma_ratio=2.0).layer_sigmas(1.0)
 

@@ -11,7 +11,8 @@ from PIL import Image
 from training_helpers import Place
 
 from export import card as hub
-from gdn_keras import datasets, evaluation, zoo
+from gdn_keras import accuracy, datasets, zoo
+from gdn_keras.classify import as_in_training, read_image
 from gdn_keras.datasets import (
     Arrays,
     DataSet,
@@ -23,7 +24,6 @@ from gdn_keras.datasets import (
     sets,
 )
 from gdn_keras.datasets.dataset import SURROUNDINGS, shown_sizes
-from gdn_keras.predict import as_in_training, read_image
 from training import recipes
 
 ROOT = Path(__file__).parent.parent
@@ -134,8 +134,8 @@ def birds():
 def test_a_registered_set_is_known(birds):
     assert datasets.get("birds") is birds and "birds" in datasets.names()
     assert birds.num_classes == 2
-    assert evaluation.size_keys("birds") == ["10", "11", "12", "13"]
-    loaded = dict(evaluation.test_sets("birds", ["13", "10"], limit=2))
+    assert accuracy.size_keys("birds") == ["10", "11", "12", "13"]
+    loaded = dict(accuracy.test_sets("birds", ["13", "10"], limit=2))
     assert list(loaded) == ["13", "10"] and set(loaded["13"].images.flat) == {13}
     assert len(loaded["10"]) == 2
     low = birds.load_training("low", split="train")
@@ -216,7 +216,7 @@ def test_a_network_of_a_new_data_set_goes_all_the_way(leaves, tmp_path, capsys):
     assert place("publish", name) == 0
     path = place.zoo / name
     info, model = zoo.info(path), zoo.load(path)
-    measured = evaluation.evaluate(model, dataset="leaves", data_dir=place.data)
+    measured = accuracy.evaluate(model, dataset="leaves", data_dir=place.data)
     assert list(measured) == list(info.accuracy) == ["0.500", "1.000", "2.000"]
     assert measured == pytest.approx(info.accuracy)
     text = (path / "README.md").read_text(encoding="utf-8")
@@ -226,5 +226,5 @@ def test_a_network_of_a_new_data_set_goes_all_the_way(leaves, tmp_path, capsys):
     Image.fromarray(RNG.integers(0, 256, (50, 100, 3), dtype=np.uint8)).save(tmp_path / "leaf.png")
     fitted = read_image(tmp_path / "leaf.png", config=info.config, dataset=info.dataset)
     assert fitted.how == "resized from 100x50 to 24x12, surroundings up to 48x48 mirrored"
-    metadata = hub._metadata(info)
+    metadata = hub._metadata(info).to_yaml()
     assert "leaves, size factor 0.500" in metadata and "datasets:\n- leaves\n" in metadata

@@ -10,7 +10,7 @@ import pytest
 from dataset_files import COLOURS, photograph, photograph_signs, write_boxes
 from PIL import Image
 
-from gdn_keras import evaluation
+from gdn_keras import accuracy
 from gdn_keras.datasets import load_samples, load_stir, make_stir, stir
 from gdn_keras.datasets.__main__ import main
 from gdn_keras.datasets.make_stir import Box, show
@@ -299,13 +299,13 @@ def test_a_stir_file_is_read_once_for_all_sizes(tmp_path, monkeypatch):
     read = stir.read_stir_file
     monkeypatch.setattr(stir, "read_stir_file", lambda path: reads.append(path) or read(path))
     keys = ["17", "40", "64"]
-    sets = dict(evaluation.test_sets("stir_emoji", keys, data_dir=tmp_path))
+    sets = dict(accuracy.test_sets("stir_emoji", keys, data_dir=tmp_path))
     assert list(sets) == keys and len(reads) == 1
     for key, arrays in sets.items():
         images = contents["imgs"][2, 64 - int(key)].reshape(-1, 64, 64, 1)
         np.testing.assert_array_equal(arrays.images, images)
     options = {"split": "validation", "data_dir": tmp_path, "limit": 4}
-    ((_, few),) = evaluation.test_sets("stir_emoji", ["20"], **options)
+    ((_, few),) = accuracy.test_sets("stir_emoji", ["20"], **options)
     whole = contents["imgs"][1, 44].reshape(-1, 64, 64)  # sorted by class: some of every part
     spread = np.linspace(0, len(whole) - 1, 4).round().astype(int)
     np.testing.assert_array_equal(few.images[..., 0], whole[spread])

@@ -5,8 +5,9 @@ import runpy
 import pytest
 from zoo_tools import write_tiny
 
-from gdn_keras import registry, zoo
+from gdn_keras import zoo
 from gdn_keras.datasets import SIZE_FACTORS
+from gdn_keras.zoo import registry
 
 DEMO = registry.checkout() / "demo.py"
 

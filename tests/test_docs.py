@@ -9,10 +9,10 @@ import pytest
 from dataset_files import photograph_signs, small_data_folder, write_boxes
 from test_datasets_stir import stir_contents
 
-from gdn_keras import registry
 from gdn_keras.datasets import load_samples, raw
 from gdn_keras.datasets.__main__ import main as datasets
-from gdn_keras.registry import read_registry
+from gdn_keras.zoo import registry
+from gdn_keras.zoo.registry import read_registry
 
 ROOT = registry.checkout()
 PAGES = ("datasets.md", "export.md", "networks.md", "page.md", "training.md", "zoo.md")

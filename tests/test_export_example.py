@@ -16,7 +16,7 @@ from zoo_tools import predict, write_tiny
 
 from export.__main__ import main
 from gdn_keras import zoo
-from gdn_keras.predict import read_image
+from gdn_keras.classify import read_image
 
 EXAMPLE = ROOT / "export" / "examples" / "onnx_classify.py"
 PACKAGES = ["onnxruntime", "numpy", "pillow"]

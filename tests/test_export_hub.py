@@ -14,11 +14,12 @@ from helpers import assert_rounded
 from hub_server import Fault, HubServer, Repository, connected
 from zoo_tools import predict, write_tiny
 
-from export import hub as export_hub
+from export import hub_upload
 from export.__main__ import main
 from export.card import CURVE, hub_card
-from gdn_keras import cpu, registry, zoo
+from gdn_keras import cpu, zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.zoo import registry
 
 REPO = "owner/net"
 DATASET = "rescaled_fashion_mnist"
@@ -49,7 +50,7 @@ def folder(clone):
 def built(folder, tmp_path_factory):
     """What is uploaded, without int8."""
     path = tmp_path_factory.mktemp("built") / "hub"
-    return export_hub.build(folder, path, repo=REPO, exports=path.parent)
+    return hub_upload.build(folder, path, repo=REPO, exports=path.parent)
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
     data = sample_data_folder(tmp_path / "data")
     # accuracies of a network that has learned nothing: int8 cannot lose any
     set_metrics(folder, accuracy=dict.fromkeys(folder.metrics.accuracy, 0.0), mean_accuracy=0.0)
-    done = export(clone, "onnx", "net", "--quantize", "int8", GDN_KERAS_DATA=str(data))
+    done = export(clone, "onnx", "net", "--quantise", "int8", GDN_KERAS_DATA=str(data))
     assert done.returncode == 0, done.stderr
     with HubServer() as hub:
         environment = hub.environment(tmp_path / "home")
@@ -166,7 +167,7 @@ def test_dry_run_sends_nothing_and_needs_no_token(folder, hub, tmp_path, monkeyp
     command = ["hub", str(folder.path), "--repo", REPO, "--dry-run", "-o", str(target)]
     assert main([*command, "--private"]) == 0
     output = capsys.readouterr().out
-    assert "would go to the private owner/net in one commit" in output
+    assert "would be sent to the private repository owner/net in one commit" in output
     assert "nothing was sent" in output and "no int8 file" in output
     for file in target.iterdir():
         assert f"{file.stat().st_size:,}  {file.name}" in output
@@ -213,7 +214,7 @@ def test_the_card_promises_other_sizes_only_with_several_channels(tmp_path, sigm
 
 
 def test_weights_are_there_once_and_the_same_network_gives_the_same_files(built, folder, tmp_path):
-    again = export_hub.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
+    again = hub_upload.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
     content = {path.name: path.read_bytes() for path in built.iterdir()}
     assert {path.name: path.read_bytes() for path in again.iterdir()} == content
     assert content["model.weights.h5"] == folder.weights_file.read_bytes()
@@ -232,11 +233,11 @@ def test_a_damaged_keras_config_is_refused(built, tmp_path, config):
 
 def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_path):
     with pytest.raises(ValueError, match="was downloaded from the Hub; give a folder of zoo/"):
-        export_hub.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
+        hub_upload.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
     bare = write_tiny(tmp_path, "net", dataset=DATASET)
     (bare.path / CURVE).unlink()
     with pytest.raises(ValueError, match="has no accuracy.png, the curve"):
-        export_hub.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
+        hub_upload.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
     assert not (tmp_path / "x").exists()
 
 
@@ -244,9 +245,9 @@ def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_pa
 
 
 def test_updates_remove_what_no_longer_belongs(hub, built, folder):
-    first = export_hub.upload(built, folder=folder, repo=REPO)
+    first = hub_upload.upload(built, folder=folder, repo=REPO)
     hub.commit(REPO, {"model.int8.onnx": b"of older weights", "LICENSE": b"the owner's"})
-    second = export_hub.upload(built, folder=folder, repo=REPO)
+    second = hub_upload.upload(built, folder=folder, repo=REPO)
     assert second != first
     assert "model.int8.onnx" not in tip(hub) and tip(hub)["LICENSE"] == b"the owner's"
 
@@ -259,33 +260,36 @@ def test_the_registry_is_left_alone_for_a_folder_elsewhere(hub, folder, tmp_path
 
 
 def test_private(hub, built, folder):
-    export_hub.upload(built, folder=folder, repo=REPO, private=True)
+    hub_upload.upload(built, folder=folder, repo=REPO, private=True)
     assert hub.repositories[REPO].private
     hub.repositories["owner/open"] = Repository()
     hub.commit("owner/open", {".gitattributes": b""})
     with pytest.raises(ValueError, match="owner/open exists and is public"):
-        export_hub.upload(built, folder=folder, repo="owner/open", private=True)
+        hub_upload.upload(built, folder=folder, repo="owner/open", private=True)
 
 
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({"model.bin": b"1"}, "holds something else, not 'net'"),
-        ({"recipe.json": b'{"name": "cifar_avg_2jet"}'}, "holds the network 'cifar_avg_2jet', not"),
-        ({"recipe.json": b"[]"}, "holds something else, not 'net'"),
+        ({"model.bin": b"1"}, "contains something else, not 'net'"),
+        (
+            {"recipe.json": b'{"name": "cifar_avg_2jet"}'},
+            "contains the network 'cifar_avg_2jet', not",
+        ),
+        ({"recipe.json": b"[]"}, "contains something else, not 'net'"),
     ],
 )
 def test_another_network_is_not_overwritten(hub, built, folder, files, message):
     commit = hub.commit(REPO, files)
     with pytest.raises(FileExistsError, match=message):
-        export_hub.upload(built, folder=folder, repo=REPO)
+        hub_upload.upload(built, folder=folder, repo=REPO)
     assert hub.repositories[REPO].branches["main"] == commit
 
 
 def test_tokens(hub, built, folder, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    with pytest.raises(PermissionError, match="The Hub refuses owner/net .401: .* write for 'own"):
-        export_hub.upload(built, folder=folder, repo=REPO)
+    with pytest.raises(PermissionError, match="The Hub rejects owner/net .401: .* access for 'own"):
+        hub_upload.upload(built, folder=folder, repo=REPO)
     monkeypatch.delenv("HF_TOKEN")
     asked = len(hub.requests)
     assert main(["hub", str(folder.path), "--repo", REPO]) == 1
@@ -298,7 +302,7 @@ def test_no_network(hub, built, folder, monkeypatch):
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(ConnectionError, match=r"Could not upload owner/net to http://127.*again"):
-        export_hub.upload(built, folder=folder, repo=REPO)
+        hub_upload.upload(built, folder=folder, repo=REPO)
 
 
 @pytest.mark.parametrize(
@@ -314,10 +318,10 @@ def test_no_network(hub, built, folder, monkeypatch):
 def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folder, fault):
     hub.faults = [fault]
     with pytest.raises(ConnectionError, match="Nothing was published so far. Run the same command"):
-        export_hub.upload(built, folder=folder, repo=REPO)
+        hub_upload.upload(built, folder=folder, repo=REPO)
     assert set(tip(hub)) <= {".gitattributes"}
     hub.faults.clear()
-    commit = export_hub.upload(built, folder=folder, repo=REPO)
+    commit = hub_upload.upload(built, folder=folder, repo=REPO)
     assert hub.repositories[REPO].branches["main"] == commit
     sent = [request for request in hub.requests if request.startswith("PUT /lfs/")]
     assert len(sent) == len(set(sent))  # large files went once
@@ -326,20 +330,20 @@ def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folde
 def test_a_large_file_that_is_refused_is_named(hub, built, folder):
     hub.faults = [Fault(f"/lfs/{folder.metrics.weights_sha256}", method="PUT", status=400)]
     with pytest.raises(ConnectionError, match="model.weights.h5.*Nothing was published"):
-        export_hub.upload(built, folder=folder, repo=REPO)
-    assert export_hub.upload(built, folder=folder, repo=REPO)
+        hub_upload.upload(built, folder=folder, repo=REPO)
+    assert hub_upload.upload(built, folder=folder, repo=REPO)
 
 
 def test_an_answer_that_is_lost(hub, built, folder):
     """The commit was made but nobody heard of it: the next try finds that all is there."""
     hub.faults = [Fault("/commit/main", method="POST", cut_after=10)]
     with pytest.raises(ConnectionError) as failure:
-        export_hub.upload(built, folder=folder, repo=REPO)
+        hub_upload.upload(built, folder=folder, repo=REPO)
     made = hub.repositories[REPO].branches["main"]
     text = str(failure.value)
-    assert f"{REPO} has changed to {made}, by this upload if its answer got lost" in text
+    assert f"{REPO} has changed to {made}, by this upload if its response was lost" in text
     assert "Nothing was published" not in text and "Run the same command again" in text
-    assert export_hub.upload(built, folder=folder, repo=REPO) == made
+    assert hub_upload.upload(built, folder=folder, repo=REPO) == made
 
 
 def test_a_hub_that_falls_silent(hub, built, folder):
@@ -353,8 +357,8 @@ def test_a_hub_that_falls_silent(hub, built, folder):
         return take(method, path)
 
     hub.faults, hub.take_fault = [lost], take_fault
-    with pytest.raises(ConnectionError, match="It is not known whether it was published"):
-        export_hub.upload(built, folder=folder, repo=REPO)
+    with pytest.raises(ConnectionError, match="It is unknown whether it was published"):
+        hub_upload.upload(built, folder=folder, repo=REPO)
     assert "README.md" in tip(hub)
 
 

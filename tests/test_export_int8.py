@@ -1,7 +1,11 @@
 """int8 exports: what they are, that they are measured, and when they are refused."""
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -26,13 +30,17 @@ def data(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def trained(tmp_path):
+def copy_trained(folder):
     """A trained network that claims 85 % on a test set of the 100 samples, of which it knows 90."""
-    path = shutil.copytree(TRAINED, tmp_path / "zoo" / "net")
+    path = shutil.copytree(TRAINED, folder / "zoo" / "net")
     return set_metrics(
         zoo.read_folder(path), num_test_images=100, accuracy={"1.000": 0.85}, mean_accuracy=0.85
     )
+
+
+@pytest.fixture
+def trained(tmp_path):
+    return copy_trained(tmp_path)
 
 
 @pytest.fixture
@@ -41,24 +49,51 @@ def target(tmp_path):
 
 
 def command(folder, target, *options):
-    return ["onnx", str(folder.path), "--quantize", "int8", "-o", str(target), *options]
+    return ["onnx", str(folder.path), "--quantise", "int8", "-o", str(target), *options]
 
 
-def test_int8_is_measured_and_kept(trained, data, target, capsys):
-    assert main(command(trained, target)) == 0
-    output = capsys.readouterr().out
-    assert "calibrating on 100 images: bundled samples" in output
-    assert f"onnxruntime has the exact integers on {cpu.text(cpu.describe())}" in output
-    report = json.loads(target.with_name(quantise.REPORT_FILE).read_text())
-    samples = load_samples("fashion_mnist")
-    outputs = verify.onnx_runner(target)(samples.images)
+class Accepted(NamedTuple):
+    """An int8 file that was kept, and what the command printed."""
+
+    info: zoo.ModelInfo
+    target: Path
+    output: str
+
+    @property
+    def report(self):
+        return json.loads(self.target.with_name(quantise.REPORT_FILE).read_text())
+
+
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
+    """Tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("accepted")
+    trained, target = copy_trained(folder), folder / "exports" / quantise.INT8_FILE
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as output:
+        patch.setenv(raw.ENVIRONMENT_VARIABLE, str(sample_data_folder(folder / "data")))
+        assert main(command(trained, target)) == 0
+    return Accepted(zoo.info(trained.path), target, output.getvalue())
+
+
+def test_the_command_says_how_it_was_calibrated_and_checked(accepted):
+    assert "calibrating on 100 images: bundled samples" in accepted.output
+    assert f"the exact integers on {cpu.text(cpu.describe())}" in accepted.output
+    files = sorted(path.name for path in accepted.target.parent.iterdir())
+    assert files == [quantise.REPORT_FILE, quantise.INT8_FILE]
+
+
+def test_the_report_has_what_was_measured(accepted):
+    report, samples = accepted.report, load_samples("fashion_mnist")
+    outputs = verify.onnx_runner(accepted.target)(samples.images)
     right = outputs["logits"].argmax(axis=1) == samples.labels
     assert report["int8"] == {"1.000": right.mean()} and right.mean() > 0.85
     assert report["float"] == {"1.000": 0.85} and report["num_test_images"] == 100
     assert report["options"] == {"opset": 18, "with_scales": False, "uint8": False}
     assert report["weights"] == quantise.WEIGHTS and report["cpu"] == cpu.describe()
 
-    proto = onnx.load(target)
+
+def test_the_file_computes_in_integers(accepted):
+    proto = onnx.load(accepted.target)
     assert [entry.name for entry in proto.graph.input] == ["image"]
     assert {entry.key for entry in proto.metadata_props} >= {"class_names", "trained_side"}
     by_output = {name: node for node in proto.graph.node for name in node.output}
@@ -69,21 +104,20 @@ def test_int8_is_measured_and_kept(trained, data, target, capsys):
     kernels = [weights[by_output[node.input[1]].input[0]] for node in convolutions]
     assert [kernel.dtype for kernel in kernels] == [np.uint8] + [np.int8] * (len(kernels) - 1)
     assert kernels[0].max() > 250 and max(kernel.max() for kernel in kernels[1:]) == 64
-    assert sorted(path.name for path in target.parent.iterdir()) == [
-        quantise.REPORT_FILE,
-        quantise.INT8_FILE,
-    ]
 
-    info = zoo.info(trained.path)
-    assert quantise.accepted_report(target.parent, info) == report
-    for weights, accepted in (("int8", False), (quantise.WEIGHTS, True)):
-        changed = json.dumps(report | {"weights": weights})
-        target.with_name(quantise.REPORT_FILE).write_text(changed)
-        assert (quantise.accepted_report(target.parent, info) is not None) == accepted
-    other = write_tiny(target.parent, "other")
-    assert quantise.accepted_report(target.parent, zoo.info(other.path)) is None
-    target.write_bytes(target.read_bytes() + b"\0")
-    assert quantise.accepted_report(target.parent, info) is None
+
+def test_a_report_is_accepted_only_for_its_file_and_weights(accepted, tmp_path):
+    info, report = accepted.info, accepted.report
+    folder = shutil.copytree(accepted.target.parent, tmp_path / "exports")
+    assert quantise.accepted_report(folder, info) == report
+    for weights, fits in (("int8", False), (quantise.WEIGHTS, True)):
+        (folder / quantise.REPORT_FILE).write_text(json.dumps(report | {"weights": weights}))
+        assert (quantise.accepted_report(folder, info) is not None) == fits
+    other = write_tiny(tmp_path, "other")
+    assert quantise.accepted_report(folder, zoo.info(other.path)) is None
+    file = folder / quantise.INT8_FILE
+    file.write_bytes(file.read_bytes() + b"\0")
+    assert quantise.accepted_report(folder, info) is None
 
 
 def test_a_file_that_is_called_differently_does_not_go_to_the_hub(trained, data, target):

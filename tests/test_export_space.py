@@ -53,7 +53,7 @@ def test_a_dry_run_is_the_default_and_sends_nothing(hub, command, tmp_path, monk
     monkeypatch.delenv("HF_TOKEN")
     assert main(command) == 0
     output = capsys.readouterr().out
-    assert f"would go to the Space {REPO} in one commit" in output
+    assert f"would be sent to the Space {REPO} in one commit" in output
     assert "dry run: nothing was sent; `--publish` sends it" in output
     for name, file in space.files_of(tmp_path / "page").items():
         assert f"{file.stat().st_size:,}  {name}" in output
@@ -131,4 +131,4 @@ def test_a_token_is_needed_before_the_work(hub, command, monkeypatch, tmp_path, 
     assert hub.requests == [] and not (tmp_path / "page").exists()
     monkeypatch.setenv("HF_TOKEN", f"{TOKEN}, but wrong")
     assert main([*command, "--publish"]) == 1
-    assert f"The Hub refuses {REPO} (401" in capsys.readouterr().err
+    assert f"The Hub rejects {REPO} (401" in capsys.readouterr().err

@@ -6,8 +6,8 @@ from zoo_tools import write_tiny
 
 from export import int8_table, quantise
 from gdn_keras import zoo
-from gdn_keras.records import to_json
-from gdn_keras.weights import file_sha256
+from gdn_keras.zoo.records import to_json
+from gdn_keras.zoo.weights import file_sha256
 
 AGAIN = "run `python -m export table`"
 

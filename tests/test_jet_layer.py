@@ -1,5 +1,6 @@
 """JetLayer on its own: derivatives of known functions, the numpy reference, learned scales."""
 
+import warnings
 from math import factorial
 
 import keras
@@ -115,16 +116,28 @@ def test_he_uniform_with_the_derivatives_in_the_fan_in():
 def test_compensated_integrated_kernels_are_narrower():
     # the variance of the smoothing kernel, read from the zero-order response to x**2 / 2
     x = np.tile((np.arange(41) - 20.0) ** 2, (41, 1))
-    for compensate, extra in ((False, 1 / 12), (True, 0.0)):
+    for compensate_integration, extra in ((False, 1 / 12), (True, 0.0)):
         smoothed = jets(
             x,
             sigma=1.0,
             zero_order=True,
             method="integrated",
-            compensate=compensate,
+            compensate_integration=compensate_integration,
             truncation=1e-12,
         )
         assert smoothed[20, 20, 0] == pytest.approx(1.0 + extra, abs=1e-4)
+
+
+def test_the_old_name_of_compensate_integration():
+    new = JetLayer(2, sigma=1.0, method="integrated", compensate_integration=True)
+    with pytest.warns(FutureWarning, match="`compensate` has been renamed to `compensate_integr"):
+        layer = JetLayer(2, sigma=1.0, method="integrated", compensate=True, name=new.name)
+    assert layer.get_config() == new.get_config()
+    saved = new.get_config()
+    saved["compensate"] = saved.pop("compensate_integration")
+    with warnings.catch_warnings():  # files of an earlier version are read without one
+        warnings.simplefilter("error")
+        assert JetLayer.from_config(saved).get_config() == new.get_config()
 
 
 # --- learned scales ---
@@ -149,9 +162,9 @@ def test_learned_kernels_are_the_kernels(method, offset):
     for sigma in (0.6, 1.0, 2.7, 6.0):
         for order in orders:
             for radius in (2, 5, 24):
-                for compensate in compensated:
+                for compensate_integration in compensated:
                     options = {"method": method, "radius": radius, "offset": offset}
-                    options["compensate"] = compensate
+                    options["compensate_integration"] = compensate_integration
                     expected = derivative_kernel(sigma, order, **options)
                     ours = learned_kernel(keras.ops.convert_to_tensor(sigma), order, **options)
                     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-6)
@@ -288,11 +301,14 @@ def test_clamp():
         ({"method": "gauss"}, "`method` must be one of ('discrete', "),
         ({"padding": "same"}, "`padding` must be one of ('zero', 'reflect', 'edge', 'mirror')."),
         ({"truncation": 1.0}, "`truncation` must be between"),
-        ({"compensate": True}, "`compensate` must be False unless method is 'integrated'"),
+        (
+            {"compensate_integration": True},
+            "`compensate_integration` must be False unless method is 'integrated'",
+        ),
         ({"learned_ratio": 7.0}, "`ratio_range` must be (low, high) with 0 < low <= learned_ratio"),
         ({"learned_ratio": 1.0, "ratio_range": (0.0, 2.0)}, "`ratio_range` must be (low, high)"),
         (
-            {"learned_ratio": 1.0, "compensate": True, "method": "integrated"},
+            {"learned_ratio": 1.0, "compensate_integration": True, "method": "integrated"},
             "`sigma` must be greater than 0.2887",
         ),
     ],
@@ -342,7 +358,7 @@ def test_images_of_another_size_than_built_for(size):
         {"jet_order": 1},
         {"jet_order": 3, "zero_order": True},
         {"jet_order": 4, "method": "sampled_derivative"},
-        {"method": "integrated", "compensate": True},
+        {"method": "integrated", "compensate_integration": True},
     ],
 )
 def test_images_of_unknown_size(changes, padding):

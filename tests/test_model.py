@@ -316,7 +316,7 @@ def test_learned_network_starts_as_the_geometric_one(changes):
     changes = {"truncation": 1e-7, **changes}
     plain, learned = make(**changes), make(**changes, learned_sigmas=True, sigma_range=(0.9, 2.5))
     for ours, theirs in zip(
-        [w for w in learned.weights if w.name != "sigma_ratio"], plain.weights, strict=True
+        [w for w in learned.weights if w.name != "learned_ratio"], plain.weights, strict=True
     ):
         ours.assign(theirs)
     images = random_images(plain.config)

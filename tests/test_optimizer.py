@@ -34,7 +34,7 @@ def train(optimizer, *, steps=5):
 def test_factor_one_and_equal_decay_is_keras_adamw():
     _, expected = train(keras.optimizers.AdamW(0.01, weight_decay=DECAY))
     start, ours = train(ScaleAdamW(0.01, weight_decay=DECAY, sigma_weight_decay=DECAY))
-    assert set(ours) == {"kernel", "bias", "sigma_ratio"}
+    assert set(ours) == {"kernel", "bias", "learned_ratio"}
     for name in ours:
         assert np.all(ours[name] != start[name])
         np.testing.assert_allclose(ours[name], expected[name], rtol=0, atol=1e-6)
@@ -45,10 +45,10 @@ def test_first_step_of_sigma_scales_with_the_factor(factor):
     options = {"weight_decay": 0.0, "sigma_weight_decay": 0.0}
     start, one = train(ScaleAdamW(0.01, **options), steps=1)
     _, ours = train(ScaleAdamW(0.01, sigma_learning_rate_factor=factor, **options), steps=1)
-    step = one["sigma_ratio"] - start["sigma_ratio"]
+    step = one["learned_ratio"] - start["learned_ratio"]
     assert abs(step) == pytest.approx(0.01, rel=1e-3)  # Adam's first step is the learning rate
     np.testing.assert_allclose(
-        ours["sigma_ratio"] - start["sigma_ratio"], factor * step, rtol=1e-4, atol=1e-7
+        ours["learned_ratio"] - start["learned_ratio"], factor * step, rtol=1e-4, atol=1e-7
     )
     np.testing.assert_array_equal(ours["kernel"], one["kernel"])
 
@@ -60,8 +60,8 @@ def test_decay_of_sigma_is_its_own():
         steps=1,
     )
     np.testing.assert_array_equal(ours["kernel"], none["kernel"])
-    decay = ours["sigma_ratio"] - none["sigma_ratio"]
-    np.testing.assert_allclose(decay, -0.5 * 0.01 * start["sigma_ratio"], rtol=1e-4)
+    decay = ours["learned_ratio"] - none["learned_ratio"]
+    np.testing.assert_allclose(decay, -0.5 * 0.01 * start["learned_ratio"], rtol=1e-4)
 
 
 def test_excluding_other_weights_from_decay_keeps_sigma_apart():
@@ -69,7 +69,7 @@ def test_excluding_other_weights_from_decay_keeps_sigma_apart():
     optimizer.exclude_from_weight_decay(var_names=["kernel"])
     _, ours = train(optimizer, steps=1)
     _, undecayed = train(ScaleAdamW(0.01, weight_decay=0.0, sigma_weight_decay=0.0), steps=1)
-    for name in ("kernel", "sigma_ratio"):
+    for name in ("kernel", "learned_ratio"):
         np.testing.assert_array_equal(ours[name], undecayed[name])
 
 
@@ -77,7 +77,7 @@ def test_schedule_applies_to_sigma_too():
     schedule = keras.optimizers.schedules.CosineDecay(0.01, 3, alpha=0.0)
     start, short = train(ScaleAdamW(schedule), steps=3)
     _, long = train(ScaleAdamW(schedule), steps=6)  # the rate is zero from the fourth step on
-    assert short["sigma_ratio"] != start["sigma_ratio"]
+    assert short["learned_ratio"] != start["learned_ratio"]
     for name in short:
         np.testing.assert_array_equal(long[name], short[name])
 

@@ -169,9 +169,12 @@ def test_examples_of_the_docstring():
         ({"offset": 0.25}, r"`offset` must be 0 or 0\.5.*Received: offset=0\.25"),
         ({"offset": 0.5, "order": 1}, r"`offset` must be 0 for derivatives with method='discrete'"),
         ({"offset": 0.5, "sigma": 0.4}, r"`sigma` must be at least 0\.5 for method='discrete'"),
-        ({"compensate": True}, r"`compensate` must be False unless.*method='discrete'"),
         (
-            {"compensate": True, "method": "integrated", "sigma": 0.28},
+            {"compensate_integration": True},
+            r"`compensate_integration` must be False unless.*method='discrete'",
+        ),
+        (
+            {"compensate_integration": True, "method": "integrated", "sigma": 0.28},
             r"`sigma` must be greater than 0\.2887.*Received: sigma=0\.28",
         ),
     ],

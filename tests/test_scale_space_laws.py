@@ -138,7 +138,7 @@ def test_half_way_derivatives_are_values_and_integrals_at_half_integers(order, s
 @pytest.mark.parametrize("method", ["integrated", "integrated_derivative"])
 def test_compensated_integrated_kernels_have_variance_sigma_squared(method, offset, sigma):
     kernel = smoothing_kernel(
-        sigma, method=method, offset=offset, radius=generous(sigma), compensate=True
+        sigma, method=method, offset=offset, radius=generous(sigma), compensate_integration=True
     )
     assert moment(kernel, 2) == pytest.approx(sigma**2, abs=1e-6, rel=1e-11)
     shrunk = smoothing_kernel(

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from training_helpers import start
 
-from gdn_keras.weights import read_weights
+from gdn_keras.zoo.weights import read_weights
 from training import state, sweep
 from training.logs import BOARD, read_log
 from training.stopping import STOPPED

@@ -7,8 +7,9 @@ import pytest
 from helpers import assert_rounded
 from zoo_tools import predict, tiny_config, tiny_model, weights_of, write_tiny
 
-from gdn_keras import GaussDerNetConfig, adapt, registry, results, zoo
+from gdn_keras import GaussDerNetConfig, adapt, zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.zoo import registry, tables
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def root(tmp_path_factory):
     write_tiny(root, "small_single", channel_sigmas=(1.0,), jet_order=3)
     write_tiny(root, "cifar_small", dataset="rescaled_cifar10")
     write_tiny(root, "learned", learned_sigmas=True, channel_sigmas=(1.0,), sampling_density=None)
-    untrained = results.untrained("planned", dataset="cifar10", config=tiny_config())
+    untrained = tables.untrained("planned", dataset="cifar10", config=tiny_config())
     (root / "registry.json").write_text(registry.registry_text({"planned": untrained}))
     return root
 
@@ -46,10 +47,10 @@ def test_lists_all_trained_networks_by_name(alone):
     [
         (dict(pattern="small_*"), ["small_avg", "small_max", "small_single"]),
         (dict(dataset="rescaled_cifar10"), ["cifar_small"]),
-        (dict(pooling="max"), ["small_max"]),
-        (dict(pooling="single"), ["learned", "small_single"]),
-        (dict(jet=3), ["small_single"]),
-        (dict(kernel="sampled"), ["small_max"]),
+        (dict(scale_pooling="max"), ["small_max"]),
+        (dict(scale_pooling="single"), ["learned", "small_single"]),
+        (dict(jet_order=3), ["small_single"]),
+        (dict(method="sampled"), ["small_max"]),
         (dict(min_accuracy=0.53), ["cifar_small"]),  # the mean over nine sizes is 0.54
         (dict(pattern="nothing*"), []),
     ],
@@ -62,9 +63,9 @@ def test_filters(alone, filters, expected):
 @pytest.mark.parametrize(
     "filters, message",
     [
-        (dict(pooling="avg"), r"`pooling` must be one of .*'average'.* Received: pooling='avg'"),
-        (dict(jet=1), r"`jet` must be one of \(2, 3\). Received: jet=1"),
-        (dict(kernel="gauss"), r"`kernel` must be one of .*'discrete'.*Received: kernel='gauss'"),
+        (dict(scale_pooling="avg"), "`scale_pooling` must be .*'average'.*scale_pooling='avg'"),
+        (dict(jet_order=1), r"`jet_order` must be one of \(2, 3\). Received: jet_order=1"),
+        (dict(method="gauss"), r"`method` must be one of .*'discrete'.*Received: method='gauss'"),
         (dict(min_accuracy=90), r"`min_accuracy` must be a fraction, 0…1. Received.*=90"),
     ],
 )
@@ -176,8 +177,10 @@ def test_other_names_of_as_many_classes_need_a_new_head(alone):
         (dict(input_size=(33, 40)), dict(input_size=(33, 40))),
         (dict(channel_sigmas=[0.5, 1.0, 2.0]), dict(channel_sigmas=(0.5, 1.0, 2.0))),
         (dict(channel_sigmas=np.array([1.0])), dict(channel_sigmas=(1.0,))),
-        (dict(pooling="logsumexp"), dict(scale_pooling="logsumexp")),
+        (dict(scale_pooling="logsumexp"), dict(scale_pooling="logsumexp")),
         (dict(spatial_selection="max"), dict(spatial_selection="max")),
+        (dict(padding="mirror", reach=1.0), dict(padding="mirror", reach=1.0)),
+        (dict(num_classes=None, input_size=None), dict()),
         (dict(sampling_density=None), dict(sampling_density=None)),
     ],
 )
@@ -192,13 +195,15 @@ def test_overrides_give_the_same_weights_under_another_config(alone, arguments, 
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
-        ("small_single", dict(pooling="max"), "`pooling` needs several scale channels"),
-        ("small_avg", dict(pooling="mean"), "`scale_pooling` must be one of"),
+        ("small_single", dict(scale_pooling="max"), "`scale_pooling` needs several scale channels"),
+        ("small_avg", dict(scale_pooling="mean"), "`scale_pooling` must be one of"),
         ("small_avg", dict(input_size=(0, 3)), "`input_size` must be two positive integers"),
         ("small_avg", dict(num_classes=0), "`num_classes` must be a positive integer"),
         ("small_avg", dict(num_classes=3, class_names=("hen", "egg")), "`class_names` must"),
         ("small_avg", dict(channel_sigmas=(2.0, 1.0)), "strictly increasing"),
         ("small_avg", dict(channel_sigmas=1.0), "`channel_sigmas` must be"),
+        ("small_avg", dict(widths=(4, 4)), "jet_2/kernel must have shape"),
+        ("small_avg", dict(paddings="zero"), "Unknown config field 'paddings'.*'padding'"),
         ("small_avg", dict(sampling_density=0.1), "`sampling_density` must be None or at least"),
         ("hf://a/b@v1", dict(revision="v2"), "`revision` contradicts 'hf://a/b@v1'"),
         ("hf://nothing", dict(), "must be hf://owner/repo"),
@@ -207,6 +212,13 @@ def test_overrides_give_the_same_weights_under_another_config(alone, arguments, 
 def test_contradictions_are_refused(alone, name, arguments, message):
     with pytest.raises(ValueError, match=message):
         zoo.load(name, **arguments)
+
+
+def test_old_arguments_of_load_and_list(alone):
+    with pytest.warns(FutureWarning, match="`pooling` has been renamed to `scale_pooling`"):
+        assert zoo.load("small_avg", pooling="max").config.scale_pooling == "max"
+    with pytest.warns(FutureWarning):
+        assert zoo.list_models(pooling="single", jet=3, kernel="discrete") == ["small_single"]
 
 
 def test_a_folder_has_no_revisions(alone):

@@ -8,9 +8,9 @@ import pytest
 from dataset_files import write_fashion
 from PIL import Image
 
-from gdn_keras import registry
 from gdn_keras.__main__ import main
 from gdn_keras.datasets import raw
+from gdn_keras.zoo import registry
 
 PAGE = registry.checkout() / "docs" / "zoo.md"
 NAME = "fashion_avg_2jet"

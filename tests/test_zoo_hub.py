@@ -17,8 +17,9 @@ from hub_server import TOKEN, Fault, HubServer, connected
 from processes import Command
 from zoo_tools import predict, write_tiny
 
-from gdn_keras import registry, zoo
+from gdn_keras import zoo
 from gdn_keras.__main__ import main
+from gdn_keras.zoo import registry
 
 REPO = "owner/net"
 TESTS = Path(__file__).parent
@@ -201,7 +202,7 @@ def test_the_command_in_the_error_fetches_what_is_missing(hub, registered, commi
 def test_offline_commands_never_ask(hub, commit, capsys, command):
     image = ["photo.png"] if command == "predict" else []
     assert main([command, "hf://owner/net", *image, "--offline"]) == 1
-    assert "the internet is not to be used" in capsys.readouterr().err
+    assert "internet access is disabled" in capsys.readouterr().err
     assert hub.requests == []
     assert main(["download", "hf://owner/net"]) == 0
     hub.requests.clear()
@@ -291,13 +292,13 @@ def test_a_damaged_cache_is_noticed_and_can_be_mended(hub, registered, folder, m
         zoo.load("net")
     with monkeypatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        with pytest.raises(ValueError, match="`force` asks the Hub for net, and the internet is"):
+        with pytest.raises(ValueError, match="`force` needs internet access to download net"):
             zoo.download("net", force=True)
     assert zoo.download("net", force=True) == path.parent
     assert zoo.load("net", offline=True).config == folder.config
 
 
-# A process that uses only gdn_keras/hub.py: it needs no Keras, so it starts at once.
+# A process that uses only gdn_keras/zoo/hub_download.py: it needs no Keras, so it starts at once.
 _PROCESS = """
 import importlib.util, os, sys
 spec = importlib.util.spec_from_file_location("hub", {hub!r})
@@ -312,7 +313,9 @@ def fetch(revision=None):
 
 def start(hub, home, code, **arguments):
     files = ["config.json", "model.weights.h5"]
-    text = _PROCESS.format(hub=str(TESTS.parent / "gdn_keras" / "hub.py"), files=files)
+    text = _PROCESS.format(
+        hub=str(TESTS.parent / "gdn_keras" / "zoo" / "hub_download.py"), files=files
+    )
     command = [sys.executable, "-c", text + textwrap.dedent(code)]
     environment = {**os.environ, **hub.environment(home)}
     pipe = subprocess.PIPE

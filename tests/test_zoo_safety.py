@@ -9,7 +9,7 @@ import pytest
 from zoo_tools import tiny_config, tiny_model, weights_of, write_tiny
 
 from gdn_keras import zoo
-from gdn_keras.weights import assign_weights, file_sha256, read_weights
+from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,9 @@ def same_name_twice(group, folder):
         (external_array, "must be a plain float32 array"),
         (virtual_array, "must be a plain float32 array"),
         (huge_array, "must be a plain float32 array"),
-        (soft_link, "/layers/jet_layer/vars/0 is a link, which is refused"),
-        (external_link, "/layers/jet_layer/vars/0 is a link, which is refused"),
-        (loop, "is not a whole weights file"),
+        (soft_link, "/layers/jet_layer/vars/0 is a link, which is not allowed"),
+        (external_link, "/layers/jet_layer/vars/0 is a link, which is not allowed"),
+        (loop, "is not a complete weights file"),
     ],
 )
 def test_forged_weights_are_refused(folder, change, message):
@@ -129,7 +129,7 @@ def test_a_pickle_instead_of_weights_is_never_opened(folder, tmp_path):
 
     (folder / "model.weights.h5").write_bytes(pickle.dumps(Trap()))
     edit_json(folder / "metrics.json", weights_sha256=file_sha256(folder / "model.weights.h5"))
-    with pytest.raises(ValueError, match="is not a whole weights file"):
+    with pytest.raises(ValueError, match="is not a complete weights file"):
         zoo.load(folder)
     assert not (tmp_path / "sprung").exists()
 
@@ -159,7 +159,7 @@ def test_weights_that_do_not_fit_change_nothing(original):
 @pytest.mark.parametrize("name", zoo.FILES)
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(ValueError, match=f"is not a whole zoo folder: {name} missing"):
+    with pytest.raises(ValueError, match=f"is not a complete zoo folder: {name} missing"):
         zoo.load(folder)
     if name == "model.weights.h5":
         assert zoo.load(folder, weights=False).config == zoo.info(folder).config
@@ -195,7 +195,7 @@ def test_broken_json_names_the_file(folder, name, text):
         ("metrics.json", dict(exact_accuracy={"2.000": 0.5}), "must have the sizes of `accuracy`"),
         ("metrics.json", dict(sample_accuracy=float("nan")), "`sample_accuracy` of the metrics"),
         ("recipe.json", dict(seed=...), "The recipe must have 'seed', a int"),
-        ("config.json", dict(num_classes=3, class_names=[]), "golden logits are not of 3 classes"),
+        ("config.json", dict(num_classes=3, class_names=[]), "golden logits must have 3 classes"),
     ],
 )
 def test_wrong_fields_are_explained(folder, name, changes, message):

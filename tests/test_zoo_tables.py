@@ -6,12 +6,13 @@ import re
 import pytest
 from zoo_tools import tiny_config, write_tiny
 
-from gdn_keras import registry, results, zoo
+from gdn_keras import zoo
+from gdn_keras.zoo import registry, tables
 from training import commands
 from training.__main__ import main
 from training.recipes import RECIPES
 
-PAGE = f"# Title\n\n{results.START}\nold\n{results.END}\n\nthe end\n"
+PAGE = f"# Title\n\n{tables.START}\nold\n{tables.END}\n\nthe end\n"
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def rows(clone):
 
 def test_the_tables_of_this_repository_are_up_to_date():
     """If this fails: python -m training results"""
-    assert results.update(registry.checkout(), check=True) == []
+    assert tables.update(registry.checkout(), check=True) == []
 
 
 def test_the_registry_of_this_repository_has_every_recipe():
@@ -43,19 +44,19 @@ def test_the_registry_of_this_repository_has_every_recipe():
 
 
 def test_no_folders(clone):
-    assert len(results.update(clone)) == 4
+    assert len(tables.update(clone)) == 4
     assert rows(clone) == []
     for page in ("README.md", "docs/networks.md"):
         assert (clone / page).read_text() == PAGE.replace("old", "No trained networks yet.")
-    assert results.update(clone) == []
+    assert tables.update(clone) == []
 
 
 def test_folders_become_rows(clone):
     write_tiny(clone / "zoo", "scaled", dataset="rescaled_fashion_mnist")
     write_tiny(clone / "zoo", "regular")
-    assert len(results.update(clone, check=True)) == 4
+    assert len(tables.update(clone, check=True)) == 4
     assert not (clone / "zoo" / "results.csv").exists()
-    results.update(clone)
+    tables.update(clone)
     regular, scaled = rows(clone)
     assert (scaled["name"], regular["name"]) == ("scaled", "regular")
     accuracies = [scaled[f"accuracy_{size}"] for size in ("0.500", "1.000", "2.000")]
@@ -67,22 +68,22 @@ def test_folders_become_rows(clone):
     assert text.startswith("# Title") and text.endswith("the end\n") and "old" not in text
     line = next(line for line in text.splitlines() if "(../zoo/scaled)" in line)
     assert "| 50.00 | 54.00 | 58.00 | 54.00 (9) |" in line and f"{info.parameters:,}" in line
-    assert results.update(clone) == []
+    assert tables.update(clone) == []
 
 
 def test_the_readme_has_the_headline_networks_in_their_order(clone):
-    for name in (*reversed(results.HEADLINE), "another"):
+    for name in (*reversed(tables.HEADLINE), "another"):
         write_tiny(clone / "zoo", name)
-    results.update(clone)
+    tables.update(clone)
     names = re.findall(r"\(zoo/(\w+)\)", (clone / "README.md").read_text())
-    assert tuple(names) == results.HEADLINE
+    assert tuple(names) == tables.HEADLINE
     page = (clone / "docs" / "networks.md").read_text()
     assert len(re.findall(r"\(\.\./zoo/\w+\)", page)) == len(names) + 1
 
 
 def test_a_table_has_no_empty_column(clone):
     write_tiny(clone / "zoo", "regular")
-    results.update(clone)
+    tables.update(clone)
     text = (clone / "docs" / "networks.md").read_text()
     assert "| S = 1 |" in text and "S = 2" not in text and "mean over sizes" not in text
 
@@ -101,28 +102,28 @@ def test_the_command_checks_and_updates(clone, monkeypatch, capsys):
 
 def test_a_changed_folder_makes_the_tables_stale(clone):
     write_tiny(clone / "zoo", "net")
-    results.update(clone)
+    tables.update(clone)
     write_tiny(clone / "zoo", "net", seed=1)
-    assert results.update(clone, check=True) == [clone / "zoo" / "registry.json"]
+    assert tables.update(clone, check=True) == [clone / "zoo" / "registry.json"]
     (clone / "README.md").write_text(PAGE)
-    assert clone / "README.md" in results.update(clone, check=True)
+    assert clone / "README.md" in tables.update(clone, check=True)
 
 
 def test_pins_and_configurations_are_kept(clone):
     commit = "a" * 40
     write_tiny(clone / "zoo", "net")
-    results.update(clone, configurations={"planned": ("cifar10", tiny_config())})
-    results.update(clone, pins={"net": ("owner/net", commit)})
-    results.update(clone)
+    tables.update(clone, configurations={"planned": ("cifar10", tiny_config())})
+    tables.update(clone, pins={"net": ("owner/net", commit)})
+    tables.update(clone)
     known = registry.read_registry(clone / "zoo")
     assert (known["net"].hub_repo, known["net"].hub_revision) == ("owner/net", commit)
     assert not known["planned"].trained
     # a network that is only on the Hub stays known; new weights make an old commit void
     (clone / "zoo" / "net").rename(clone / "elsewhere")
-    results.update(clone, configurations={})
+    tables.update(clone, configurations={})
     assert set(registry.read_registry(clone / "zoo")) == {"net"}
     write_tiny(clone / "zoo", "net", seed=1)
-    results.update(clone)
+    tables.update(clone)
     assert registry.read_registry(clone / "zoo")["net"].hub_repo is None
 
 
@@ -131,7 +132,7 @@ def test_a_page_without_markers_is_refused(page, clone):
     (clone / page).write_text("# Title\n")
     name = page.rpartition("/")[2]
     with pytest.raises(ValueError, match=f"{name} must have the markers <!-- results -->"):
-        results.update(clone)
+        tables.update(clone)
     assert not (clone / "zoo" / "results.csv").exists()
 
 
@@ -140,5 +141,5 @@ def test_a_registry_of_the_future_is_refused(clone):
     with pytest.raises(ValueError, match="registry.json: `format_version` must be 1; a newer"):
         registry.read_registry(clone / "zoo")
     (clone / "zoo" / "registry.json").write_text('{"format_version": 1}')
-    with pytest.raises(ValueError, match="registry.json: `models` must be there"):
+    with pytest.raises(ValueError, match="registry.json: `models` is missing"):
         registry.read_registry(clone / "zoo")

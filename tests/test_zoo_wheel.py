@@ -12,7 +12,7 @@ import processes
 import pytest
 from zoo_tools import write_tiny
 
-from gdn_keras import registry, results
+from gdn_keras.zoo import registry, tables
 
 CLONE = registry.checkout()
 LIST = CLONE / "zoo" / "shipped.txt"
@@ -35,8 +35,8 @@ def sources(tmp_path_factory):
         shutil.copytree(CLONE / "zoo" / name, root / "zoo" / name)
     write_tiny(root / "zoo", "another")
     for page in ("README.md", "docs/networks.md"):
-        (root / page).write_text(f"{results.START}\n{results.END}\n")
-    results.update(root)
+        (root / page).write_text(f"{tables.START}\n{tables.END}\n")
+    tables.update(root)
     return root
 
 
@@ -59,7 +59,8 @@ def test_wheel_from_the_clone_and_from_the_sdist(sources, tmp_path):
         wheel = build(folder, "wheel")
         assert wheel.stat().st_size < LIMIT
         with zipfile.ZipFile(wheel) as file:
-            contents.append({name: file.read(name) for name in file.namelist() if "/zoo/" in name})
+            shipped = [name for name in file.namelist() if name.startswith("gdn_keras/data/zoo/")]
+            contents.append({name: file.read(name) for name in shipped})
     assert contents[0] == contents[1]
     names = {name.split("/")[3] for name in contents[0]}
     assert names == {"registry.json", *SHIPPED}

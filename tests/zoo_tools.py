@@ -9,8 +9,8 @@ import numpy as np
 from helpers import randomise
 
 from gdn_keras import GaussDerNetConfig, build_model, zoo
+from gdn_keras.accuracy import size_keys
 from gdn_keras.datasets import load_samples
-from gdn_keras.evaluation import size_keys
 
 CONFIGS = {
     "rescaled_fashion_mnist": dict(input_size=(72, 72), input_channels=1, padding="zero"),

@@ -12,7 +12,7 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet
 from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
-from gdn_keras.records import LICENCE
+from gdn_keras.zoo.records import LICENCE
 from training.budgets import MORE
 from training.comparison import NO_COMPARISON, Comparison
 from training.measurement import test_sizes
@@ -42,11 +42,12 @@ def card(
     """The folder's README.md."""
     data = datasets.get(recipe.dataset)
     channels = len(config.channel_sigmas)
-    pooling = f"s with {config.scale_pooling} pooling" if channels > 1 else ""
+    several = f"{channels} scale channels with {config.scale_pooling} pooling"
     lines = [
         f"# {recipe.name}",
         "",
-        f"A Gaussian derivative network for {recipe.dataset}: {channels} scale channel{pooling}, "
+        f"A Gaussian derivative network for {recipe.dataset}: "
+        f"{several if channels > 1 else '1 scale channel'}, "
         f"{config.jet_order}-jets, {config.spatial_selection} selection in space, "
         f"{count_parameters(config):,} parameters.",
         *_border(recipe, config),
@@ -178,25 +179,31 @@ def _history(recipe: Recipe, record: RunRecord) -> list[str]:
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     duration = "1 minute" if duration == "1 minutes" else duration
     full = record.budget == "paper"
-    further = record.trained_further
+    schedule = ", the full schedule of the paper" if full else ""
+    if full and record.trained_further:
+        schedule += " and more"
     lines = [
         f"Budget `{record.budget}`: {record.describe_images()}, in {duration} on "
-        f"{_machine(record)}{', the full schedule of the paper' * full}"
-        f"{' and more' * (full and further)}. "
-        f"Seed {record.seed}."
+        f"{_machine(record)}{schedule}. Seed {record.seed}."
     ]
     configs = [stage.config for stage in record.stages]
-    less = ["on coarse grids (sampling density 1/√2)"] * any(map(_has_coarse_grids, configs))
-    less += [f"at reach {config.reach:g}" for config in configs[-1:] if _is_cut(config)]
-    less += ["for fewer images"] * _fewer_images(recipe, record)
+    less = []
+    if any(map(_has_coarse_grids, configs)):
+        less.append("on coarse grids (sampling density 1/√2)")
+    if configs and _is_cut(configs[-1]):
+        less.append(f"at reach {configs[-1].reach:g}")
+    if _fewer_images(recipe, record):
+        less.append("for fewer images")
     if not full and less:
+        *first, last = less
+        ways = f"{', '.join(first)} and {last}" if first else last
         lines.append(
             f"This is **less than the paper's budget** of {recipe.epochs} epochs on every pixel: "
-            f"it was trained {', '.join(less[:-1])}{' and ' * (len(less) > 1)}{less[-1]}."
+            f"it was trained {ways}."
         )
     if started:
         lines.append(f"The weights started from {', which started from '.join(started)}.")
-    if further:
+    if record.trained_further:
         lines.append(
             f"It was trained further (`{MORE}`) when its accuracy on the test images was known, so "
             "how long it was trained is not independent of them."
@@ -221,7 +228,7 @@ def _fewer_images(recipe: Recipe, record: RunRecord) -> bool:
 
 
 def _epochs(count: float) -> str:
-    return f"{count:.3g} epoch{'s' * (count != 1)}"
+    return "1 epoch" if count == 1 else f"{count:.3g} epochs"
 
 
 def _dropout(config: GaussDerNetConfig) -> str:

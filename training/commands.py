@@ -294,7 +294,7 @@ def _advise(workspace: Workspace) -> None:
 
 
 def results(*, check: bool = False) -> int:
-    from gdn_keras.results import update
+    from gdn_keras.zoo.tables import update
 
     configurations = {name: (recipe.dataset, recipe.config) for name, recipe in RECIPES.items()}
     stale = update(CHECKOUT, configurations=configurations, check=check)

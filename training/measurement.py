@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import softmax
 
 from gdn_keras import datasets
+from gdn_keras.accuracy import predict_batches, test_sets
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
-from gdn_keras.evaluation import predict_batches, test_sets
 from gdn_keras.explain import pool_over_scales, scale_shares
 from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold

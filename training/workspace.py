@@ -118,7 +118,7 @@ class Workspace:
     def load_finished(self, name: str, *, seed: int) -> GaussDerNet:
         """The network of a finished run, or of the zoo."""
         from gdn_keras.model import build_model
-        from gdn_keras.weights import assign_weights, read_weights
+        from gdn_keras.zoo.weights import assign_weights, read_weights
 
         folder = self.run_folder(name, seed=seed)
         record = read_record(folder)

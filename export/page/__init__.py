@@ -1,7 +1,7 @@
 """A page that runs networks in the browser: `python -m export page`, and `space` for the Hub.
 
 `index.html`, `page.js`, `worker.js` and `style.css` are copied as they are; `build.py` adds the
-networks, the samples and onnxruntime-web. What must be known before Keras is loaded is here.
+networks, the samples and onnxruntime-web. What is needed before Keras is loaded is here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from gdn_keras import zoo
 from gdn_keras.datasets.rescaled import rescaled_sets
-from gdn_keras.records import ModelInfo
+from gdn_keras.zoo.records import ModelInfo
 
 DEFAULT_NAMES = ("fashion_single_2jet", "fashion_avg_2jet", "cifar_avg_2jet_mirror")
 
 
 def choose(names: Sequence[str]) -> list[ModelInfo]:
-    """What is known of the networks of a page; refuses what the page could not show."""
+    """The records of the networks of a page; rejects those that the page could not show."""
     infos = [zoo.info(name) for name in names]
     for name, info in zip(names, infos, strict=True):
         if info.dataset not in rescaled_sets():

@@ -1,4 +1,4 @@
-"""The folder of the page: any static web server can serve it, and it asks no other host."""
+"""The folder of the page: any static web server can serve it, and it uses no other host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_sets
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
-from gdn_keras.records import ModelInfo
+from gdn_keras.zoo.records import ModelInfo
 
 SOURCES = Path(__file__).parent
 STATIC = ("index.html", "page.js", "worker.js", "style.css")
@@ -55,7 +55,7 @@ def write_page(
 
 
 def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
-    """What the page must know of each data set, in the order in which networks name them."""
+    """What the page needs of each data set, in the order in which networks name them."""
     families: dict[str, dict[str, Any]] = {}
     for info in infos:
         dataset = rescaled_sets()[info.dataset]
@@ -110,7 +110,7 @@ def _write_samples(path: Path, family: dict[str, Any]) -> None:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    # what the system says about types does not matter: browsers insist on these
+    # whatever the system's types are: browsers require these
     extensions_map = {
         ".html": "text/html; charset=utf-8",
         ".js": "text/javascript; charset=utf-8",

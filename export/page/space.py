@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from export.files import kept_if_good
-from export.hub import clear_errors, need_token, outcome
+from export.hub_upload import clear_errors, need_token, outcome
 from export.page.build import CARD, DESCRIPTION, STATIC, write_page
 from export.page.runtime import PACKAGE, VERSION
 from gdn_keras.citation import CITATION
-from gdn_keras.hub import check_repo
-from gdn_keras.records import LICENCE, ModelInfo
+from gdn_keras.zoo.hub_download import check_repo
+from gdn_keras.zoo.records import LICENCE, ModelInfo
 
 TITLE = "Gaussian derivative networks, live"
-FOLDERS = ("models/", "ort/", "samples/")  # what is in these and no longer belongs goes
+FOLDERS = ("models/", "ort/", "samples/")  # old files in these are deleted
 # what the Hub itself may put into a new static Space
 TEMPLATE = {".gitattributes", CARD, "index.html", "style.css"}
 
@@ -67,7 +67,8 @@ def dry_run(
 ) -> None:
     """Write the folder and show what would be uploaded."""
     build(names, infos, path)
-    print(f"would go to the {'private ' * private}Space {repo} in one commit, from {path}:")
+    kind = "private Space" if private else "Space"
+    print(f"would be sent to the {kind} {repo} in one commit, from {path}:")
     for name, file in files_of(path).items():
         print(f"  {file.stat().st_size:>12,}  {name}")
     print("dry run: nothing was sent; `--publish` sends it")
@@ -85,7 +86,7 @@ def publish(
 
 
 def upload(path: Path, *, repo: str, private: bool = False) -> str:
-    """Commit the files in `path` to the Space `repo`, look at what arrived, return the commit.
+    """Commit the files in `path` to the Space `repo`, check the uploaded files, return the commit.
 
     A Space that is there already must hold such a page. Large files go first and the commit last,
     so an upload publishes all or nothing; if nothing changed there is no new commit.
@@ -101,7 +102,7 @@ def upload(path: Path, *, repo: str, private: bool = False) -> str:
         state = api.space_info(repo)
     there = {entry.rfilename for entry in state.siblings or []}
     if private and not state.private:
-        raise ValueError(f"{repo} exists and is public, but `private` was asked. Nothing was sent.")
+        raise ValueError(f"{repo} exists and is public; `private` was requested. Nothing was sent.")
     if DESCRIPTION not in there and not there <= TEMPLATE:
         raise FileExistsError(
             f"The Space {repo} must be empty or hold a page with a {DESCRIPTION}. Received: "
@@ -132,7 +133,7 @@ def upload(path: Path, *, repo: str, private: bool = False) -> str:
 
 
 def _hashes(file: Path) -> tuple[str, str]:
-    """What the Hub calls a large file and a small one."""
+    """The names that the Hub gives to a large and to a small file."""
     content = file.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     return hashlib.sha256(content).hexdigest(), blob

@@ -2,7 +2,7 @@
 
 From a folder of local files (`data_dir` or the environment variable GDN_KERAS_DATA), or downloaded
 with tensorflow-datasets; a few images of each set come with the package (`load_samples`). What is
-known about a data set is one record, `get(name)`; `register` adds one of your own.
+known about a data set is one record, `get(name)`; `register` adds your own.
 """
 
 from gdn_keras.datasets.arrays import Arrays as Arrays
@@ -42,8 +42,8 @@ def tfds_builder(name: str, *, size_factor: float = 1.0, data_dir: str | None = 
     from gdn_keras.datasets import builders
     from gdn_keras.datasets.rescaled import rescaled_sets
 
-    known = rescaled_sets()
-    if name not in known:
-        raise ValueError(f"`name` must be one of {tuple(known)}. Received: name={name!r}.")
-    config = builders.config_name(known[name].sizes.check(size_factor))
+    sets = rescaled_sets()
+    if name not in sets:
+        raise ValueError(f"`name` must be one of {tuple(sets)}. Received: name={name!r}.")
+    config = builders.config_name(sets[name].sizes.check(size_factor))
     return tfds.builder(f"{name}/{config}", data_dir=data_dir)

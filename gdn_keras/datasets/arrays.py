@@ -10,7 +10,7 @@ _SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after 
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """A labelled set of images. Checked when it is made, so nobody has to check it again."""
+    """A labelled set of images. Checked when it is created, so it need not be checked again."""
 
     images: np.ndarray  # uint8 (n, h, w, c), 0...255
     labels: np.ndarray  # int64 (n,)

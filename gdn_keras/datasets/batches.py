@@ -3,7 +3,7 @@
 Batch number `step` of a run is a pure function of (data, seed, step): the order of an epoch comes
 from (seed, epoch) and the augmentation from (seed, epoch, position). So resuming needs no stored
 random state, and the plain iterator and the tf.data pipeline deliver the same batches. A first
-number tells orders from augmentations: numpy takes [seed, epoch] and [seed, epoch, 0] for the same.
+number separates orders from augmentations: for numpy, [seed, epoch] and [seed, epoch, 0] are equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class TrainingBatches(Iterator):
         return batch
 
     def batch(self, epoch: int, position: int) -> Batch:
-        """Batch `position` of an epoch, wherever the iterator stands."""
+        """Batch `position` of an epoch, wherever the iterator is."""
         seed, cached_epoch, order = self._order
         if (seed, cached_epoch) != (self.seed, epoch):
             rng = np.random.default_rng([_ORDER, self.seed, epoch])
@@ -75,7 +75,7 @@ class TrainingBatches(Iterator):
         return images, labels
 
     def state(self) -> dict[str, int]:
-        """Where the next batch will come from; fit for JSON."""
+        """The position of the next batch, serialisable as JSON."""
         return {
             "epoch": self.epoch,
             "position": self.position,
@@ -85,7 +85,7 @@ class TrainingBatches(Iterator):
         }
 
     def restore(self, state: dict[str, int]) -> None:
-        """Go to a saved state; the same batches follow as did there."""
+        """Go to a saved state; the same batches follow."""
         for name, here in (("batch_size", self.batch_size), ("num_images", len(self.arrays))):
             if state[name] != here:
                 raise ValueError(
@@ -109,7 +109,7 @@ def training_batches(
     augment: Sequence[str] = (),
     drop_remainder: bool = True,
 ) -> TrainingBatches:
-    """Shuffled, augmented batches for ever, epoch after epoch.
+    """Endless shuffled, augmented batches, epoch after epoch.
 
     >>> batches = training_batches(arrays, batch_size=32, seed=0, augment=("flip",))
     >>> images, labels = next(batches)
@@ -149,7 +149,7 @@ def as_dataset(
     >>> train = as_dataset(arrays, batch_size=32, seed=0, augment=("flip",))
     >>> model.fit(train, epochs=3, steps_per_epoch=len(arrays) // 32, shuffle=False)
 
-    Without one, for evaluation: every image once, in order, the last batch as small as it is.
+    Without one, for evaluation: every image once, in order, the last batch may be smaller.
 
     `drop_remainder` is True with a seed and False without one, unless it is given.
     """

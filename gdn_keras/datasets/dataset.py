@@ -1,4 +1,4 @@
-"""What is known about one data set, as one frozen record, and the sizes of its objects.
+"""The frozen record of one data set, and the sizes of its objects.
 
 `gdn_keras/datasets/sets/` has a file with a record for each data set of the package. Everything
 else (evaluation, prediction, cards, figures, …) asks the record and knows no names.
@@ -37,7 +37,7 @@ class Sizes:
 
     @property
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """The columns of a small table: heading and sizes, whose mean stands there."""
+        """The columns of a small table: heading and the sizes it averages."""
         raise NotImplementedError
 
     def check(self, size: float) -> float:
@@ -186,7 +186,7 @@ class ObjectSizes(Sizes):
 
 
 def shown_sizes(sizes: Iterable[str], *, most: int = 9) -> list[str]:
-    """Sizes for a table: all, or so many from the first to the last (STIR has 48)."""
+    """Sizes for a table: all, or a selection from the first to the last (STIR has 48)."""
     sizes = list(sizes)
     if len(sizes) <= most:
         return sizes
@@ -197,12 +197,12 @@ def shown_sizes(sizes: Iterable[str], *, most: int = 9) -> list[str]:
 
 
 class Loader:
-    """How the images of a data set are loaded. A data set of one's own needs `load` only."""
+    """How the images of a data set are loaded. Your own data set needs only `load`."""
 
     def load(
         self, sizes: Sequence[float], *, split: str, data_dir=None, limit: int | None = None
     ) -> Iterator[tuple[float, Arrays]]:
-        """The images of a split at each of the sizes, when their turn comes; files are read once.
+        """The images of a split at each of the sizes, one size at a time; files are read once.
 
         `limit` is the largest number of images of each size.
         """
@@ -230,7 +230,7 @@ class Samples(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set: what it shows, whose it is, and how to load it. What is not known stays out.
+    """A data set: what it shows, whose it is, and how to load it. Unknown fields stay empty.
 
     >>> birds = DataSet(name="my_birds", image_size=(64, 64), channels=3,
     ...                 class_names=("crow", "gull"), loader=MyLoader())
@@ -284,7 +284,7 @@ class DataSet:
             keys: of `sizes.keys`.
             split: "train", "validation" or "test".
             data_dir: folder with the files. Default: the environment variable GDN_KERAS_DATA.
-            limit: only so many images of each size.
+            limit: maximum number of images of each size.
         """
         keys = list(self.sizes.keys if keys is None else keys)
         values = [self.sizes.value(key) for key in keys]

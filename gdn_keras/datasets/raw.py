@@ -42,7 +42,7 @@ Finder = Callable[[Sequence[str]], list[Path]]
 
 
 def data_folder(data_dir: str | os.PathLike | None = None) -> Path | None:
-    """The folder with the standard files, or None if they are to be downloaded."""
+    """The folder with the standard files, or None if they should be downloaded."""
     chosen = data_dir if data_dir is not None else os.environ.get(ENVIRONMENT_VARIABLE)
     return Path(chosen).expanduser() if chosen else None
 
@@ -109,7 +109,7 @@ class StandardFiles(Loader):
         return [path for names in self.parts.values() for path in self.find(names, folder=folder)]
 
     def download(self, names: Sequence[str], *, manager=None) -> list[Path]:
-        """The named files, downloaded if need be.
+        """The named files, downloaded if necessary.
 
         `manager` is a `tfds.download.DownloadManager`; by default one for the usual folders.
         """

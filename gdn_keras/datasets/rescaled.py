@@ -101,7 +101,7 @@ class Rescaled(Loader):
 
 @dataclass(frozen=True)
 class RescaledSamples:
-    """Samples of a regular set, rescaled on the spot: they equal images of the rescaled set."""
+    """Samples of a regular set, rescaled when loaded: they equal images of the rescaled set."""
 
     source: SampleFile
     how: Rescaled

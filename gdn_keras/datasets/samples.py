@@ -78,9 +78,9 @@ def make_samples(
     data_dir: str | os.PathLike | None = None,
 ) -> None:
     """Write the sample files of some data sets (default: all). For maintainers of this package."""
-    known = {n: d for n, d in sets_with_samples().items() if isinstance(d.samples, SampleFile)}
-    for name in known if names is None else names:
-        dataset = known[name]
+    files = {n: d for n, d in sets_with_samples().items() if isinstance(d.samples, SampleFile)}
+    for name in files if names is None else names:
+        dataset = files[name]
         # the size trained on; the middle of each range, if there are several
         keys = [dataset.sizes.reference(r) for r in dataset.sizes.ranges or (None,)]
         parts, indices = [], []

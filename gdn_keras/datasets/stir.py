@@ -110,13 +110,13 @@ class StirFile(Loader):
 
 def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
     """The path of a STIR file; says how to get one that is missing."""
-    known = {n: d.loader for n, d in sets.all_sets().items() if isinstance(d.loader, StirFile)}
-    if path_or_name in known:
-        return known[path_or_name].find(data_dir)
+    files = {n: d.loader for n, d in sets.all_sets().items() if isinstance(d.loader, StirFile)}
+    if path_or_name in files:
+        return files[path_or_name].find(data_dir)
     path = Path(path_or_name)
     if not path.is_file():
         raise FileNotFoundError(
-            f"There is no file {path}. `path_or_name` must be a path or one of {tuple(known)}."
+            f"There is no file {path}. `path_or_name` must be a path or one of {tuple(files)}."
         )
     return path
 
@@ -140,7 +140,7 @@ def _select(data: dict[str, np.ndarray], split: str, sizes: Iterable[int]) -> Ar
 
 
 def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """All arrays of a STIR file, checked. Files with pickled objects are refused."""
+    """All arrays of a STIR file, checked. Files with pickled objects are rejected."""
     try:
         # Opened here because np.load leaves a file open when it is not a whole archive.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:

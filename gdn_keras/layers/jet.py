@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.layers.smoothing import (
     apply_columns,
@@ -32,6 +33,8 @@ from gdn_keras.scale_space.plan import (
     offset_of,
     placement,
 )
+
+LEARNED_RATIO = "learned_ratio"  # the name of the trainable factor on the sigmas of a layer
 
 
 class JetConstants(NamedTuple):
@@ -74,10 +77,10 @@ class JetLayer(keras.layers.Layer):
         zero_order: also a coefficient for the smoothed image itself.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
         padding: "zero", "reflect", "edge" or "mirror" (reflection that repeats the edge): how the
-            input goes on outside. In a network with mirror padding the plans see to it that only
-            the image itself is mirrored.
+            input is extended. In a network with mirror padding, the plans ensure that only the
+            image itself is mirrored.
         truncation: share of the 1-D kernels that may be cut off.
-        compensate: take sigma**2 - 1/12 for integrated kernels.
+        compensate_integration: take sigma**2 - 1/12 for integrated kernels.
         use_bias: add one number per output channel.
         learned_ratio: None, or the initial value of a trainable factor on every sigma.
         ratio_range: what the trainable factor is clamped to.
@@ -85,6 +88,7 @@ class JetLayer(keras.layers.Layer):
             input is computed. Given by `build_model`.
     """
 
+    @renamed_arguments(compensate="compensate_integration")
     def __init__(
         self,
         filters,
@@ -95,7 +99,7 @@ class JetLayer(keras.layers.Layer):
         method="discrete",
         padding="zero",
         truncation=0.005,
-        compensate=False,
+        compensate_integration=False,
         use_bias=True,
         learned_ratio=None,
         ratio_range=(0.25, 6.0),
@@ -110,14 +114,14 @@ class JetLayer(keras.layers.Layer):
         self.method = method
         self.padding = padding
         self.truncation = truncation
-        self.compensate = compensate
+        self.compensate_integration = compensate_integration
         self.use_bias = use_bias
         self.learned_ratio = learned_ratio
         self.ratio_range = tuple(ratio_range)
         self.plans = plans and tuple(
             plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
         )
-        self._smoothing = Smoothing(method, truncation, padding, compensate, jet_order)
+        self._smoothing = Smoothing(method, truncation, padding, compensate_integration, jet_order)
         self._check()
         self._terms = jet_terms(jet_order, zero_order)
         self._discretisation = discretisation_of(method)
@@ -143,7 +147,7 @@ class JetLayer(keras.layers.Layer):
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
         if self.learned_ratio is not None:
             self.ratio = self.add_weight(
-                name="sigma_ratio",
+                name=LEARNED_RATIO,
                 shape=(),
                 initializer=keras.initializers.Constant(self.learned_ratio),
                 constraint=Clamp(*self.ratio_range),
@@ -275,7 +279,7 @@ class JetLayer(keras.layers.Layer):
             method=self.method,
             radius=radius,
             offset=offset,
-            compensate=self.compensate,
+            compensate_integration=self.compensate_integration,
         )
 
     def _factor(self, sigma):
@@ -317,7 +321,7 @@ class JetLayer(keras.layers.Layer):
             if value not in allowed:
                 raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}.")
         for sigma in self._sigmas():
-            kernel_radius(sigma, self._smoothing)  # refuses what there is no kernel for
+            kernel_radius(sigma, self._smoothing)  # raises an error if there is no kernel
         if self.learned_ratio is not None:
             low, high = self.ratio_range
             if not 0 < low <= self.learned_ratio <= high:
@@ -358,12 +362,19 @@ class JetLayer(keras.layers.Layer):
             "method": self.method,
             "padding": self.padding,
             "truncation": self.truncation,
-            "compensate": self.compensate,
+            "compensate_integration": self.compensate_integration,
             "use_bias": self.use_bias,
             "learned_ratio": self.learned_ratio,
             "ratio_range": self.ratio_range,
             "plans": self.plans and [plan.to_list() for plan in self.plans],
         }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        if "compensate" in config:  # a file of an earlier version: nothing to warn about
+            config["compensate_integration"] = config.pop("compensate")
+        return super().from_config(config)
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

@@ -8,7 +8,7 @@ from keras import ops
 from gdn_keras.scale_space import PIXEL_VARIANCE, discretisation_of, discretisations
 
 
-def learned_kernel(sigma, order=0, *, method, radius, offset=0.0, compensate=False):
+def learned_kernel(sigma, order=0, *, method, radius, offset=0.0, compensate_integration=False):
     """The weights of `scale_space.derivative_kernel` for a scalar tensor `sigma`.
 
     Same order of weights, same conventions; the static `radius` does not follow sigma. Hybrid
@@ -17,7 +17,7 @@ def learned_kernel(sigma, order=0, *, method, radius, offset=0.0, compensate=Fal
     row = discretisation_of(method)
     if order not in row.orders(order):
         raise ValueError(f"`order` must be 0 for method={method!r}. Received: order={order}.")
-    if compensate:
+    if compensate_integration:
         sigma = ops.sqrt(ops.square(sigma) - PIXEL_VARIANCE)
     return LEARNED_KERNELS[row.kernel](sigma, order, radius, offset)
 

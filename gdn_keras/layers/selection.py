@@ -78,7 +78,7 @@ class ScalePooling(keras.layers.Layer):
 
 
 def _max(tensor, axis):
-    """`ops.max`, also of an empty batch, which TensorFlow refuses; any sum is as empty."""
+    """`ops.max`, also for an empty batch, for which TensorFlow fails; a sum is empty, too."""
     return ops.sum(tensor, axis=axis) if tensor.shape[0] == 0 else ops.max(tensor, axis=axis)
 
 
@@ -90,7 +90,7 @@ class ScaleChannelDropout(keras.layers.Layer):
     """Drop outputs of scale channels in training, eq. scale-channel-dropout.
 
     X(class, scale channel) ~ Bernoulli(1 - rate), independent for every sample too; what is kept
-    is divided by 1 - rate. Every replica of a `tf.distribute` strategy draws masks of its own.
+    is divided by 1 - rate. Every replica of a `tf.distribute` strategy draws its own masks.
     """
 
     def __init__(self, rate, *, seed=None, **kwargs):

@@ -39,7 +39,7 @@ class Discretisation:
     lowest_half_way: float = 0.0  # the smallest sigma half way between samples
 
     def orders(self, highest: int) -> range:
-        """The orders that need a kernel of their own, for derivatives up to `highest`."""
+        """The orders that need their own kernel, for derivatives up to `highest`."""
         return range(1) if self.hybrid else range(highest + 1)
 
     def ring(self, jet_order: int) -> int:

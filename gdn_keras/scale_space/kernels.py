@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 from gdn_keras.scale_space.differences import difference_mask
 from gdn_keras.scale_space.discretisations import (
@@ -20,6 +21,7 @@ from gdn_keras.scale_space.discretisations import (
 )
 
 
+@renamed_arguments(compensate="compensate_integration")
 def smoothing_kernel(
     sigma: float,
     *,
@@ -27,7 +29,7 @@ def smoothing_kernel(
     radius: int | None = None,
     truncation: float = 0.005,
     offset: float = 0.0,
-    compensate: bool = False,
+    compensate_integration: bool = False,
 ) -> np.ndarray:
     """Order 0 of `derivative_kernel`, with the same arguments."""
     return derivative_kernel(
@@ -37,10 +39,11 @@ def smoothing_kernel(
         radius=radius,
         truncation=truncation,
         offset=offset,
-        compensate=compensate,
+        compensate_integration=compensate_integration,
     )
 
 
+@renamed_arguments(compensate="compensate_integration")
 def derivative_kernel(
     sigma: float,
     order: int = 0,
@@ -49,7 +52,7 @@ def derivative_kernel(
     radius: int | None = None,
     truncation: float = 0.005,
     offset: float = 0.0,
-    compensate: bool = False,
+    compensate_integration: bool = False,
 ) -> np.ndarray:
     """Correlation weights of the derivative of an order 0…4 at scale `sigma`.
 
@@ -75,12 +78,12 @@ def derivative_kernel(
             neighbour n = i - R + 1, at distance n - 1/2. `discrete` then is the kernel for
             sigma**2 - 1/4 followed by (1/2, 1/2), whose variance is exactly sigma**2. Hybrid
             methods have it for order 0 only: their differences follow on the new grid.
-        compensate: for the two integrated methods, start from sigma**2 - 1/12, so that the
-            variance after integrating over pixels is sigma**2.
+        compensate_integration: for the two integrated methods, start from sigma**2 - 1/12, so
+            that the variance after integrating over pixels is sigma**2.
     """
     order = check_order(order)
     row = discretisation_of(method)
-    sigma = _effective_sigma(sigma, method, offset, compensate)
+    sigma = _effective_sigma(sigma, method, offset, compensate_integration)
     mask = difference_mask(order if row.hybrid else 0)
     if offset and len(mask) > 1:
         raise ValueError(
@@ -103,7 +106,7 @@ def truncation_radius(
     truncation: float = 0.005,
     order: int = 0,
     offset: float = 0.0,
-    compensate: bool = False,
+    compensate_integration: bool = False,
 ) -> int:
     """Smallest radius with at most the share `truncation` of sum_n |w[n]| outside.
 
@@ -112,7 +115,7 @@ def truncation_radius(
     serves every order from 0 to `order`, since a jet needs them all at one radius.
     """
     order = check_order(order)
-    sigma = _effective_sigma(sigma, method, offset, compensate)
+    sigma = _effective_sigma(sigma, method, offset, compensate_integration)
     return _truncation_radius(sigma, order, discretisation_of(method), truncation, offset)
 
 
@@ -131,7 +134,7 @@ def _truncation_radius(sigma, order, row, truncation, offset):
     return int(max(radii)) + (1 if offset else 0)
 
 
-def _effective_sigma(sigma, method, offset, compensate):
+def _effective_sigma(sigma, method, offset, compensate_integration):
     """Check what all kernels have in common; the sigma of the kernel before pixels are added."""
     sigma = check_sigma(sigma)
     row = discretisation_of(method)
@@ -142,18 +145,18 @@ def _effective_sigma(sigma, method, offset, compensate):
             f"`sigma` must be at least {row.lowest_half_way} for method={method!r} half way "
             f"between samples. Received: sigma={sigma}, offset={offset}."
         )
-    if not compensate:
+    if not compensate_integration:
         return sigma
     if not row.integrated:
         integrated = " or ".join(repr(name) for name, r in DISCRETISATIONS.items() if r.integrated)
         raise ValueError(
-            f"`compensate` must be False unless method is {integrated}. "
-            f"Received: compensate={compensate!r}, method={method!r}."
+            f"`compensate_integration` must be False unless method is {integrated}. "
+            f"Received: compensate_integration={compensate_integration!r}, method={method!r}."
         )
     variance = sigma**2 - PIXEL_VARIANCE
     if variance < 1e-6:
         raise ValueError(
-            "`sigma` must be greater than 0.2887 (sigma**2 > 1/12) if `compensate` is True. "
-            f"Received: sigma={sigma}."
+            "`sigma` must be greater than 0.2887 (sigma**2 > 1/12) if `compensate_integration` is "
+            f"True. Received: sigma={sigma}."
         )
     return math.sqrt(variance)

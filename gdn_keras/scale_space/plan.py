@@ -42,7 +42,7 @@ SELECTIONS = ("centre", "max")
 # A product with a matrix takes 1.5 + 0.018 samples, a sliding kernel 2.7 + 0.04 weights
 # nanoseconds per value (smoothing and its gradient, benchmarks/smoothing.py): they meet here.
 SLIDE_FROM = 80  # samples …
-TAP_WORTH = 2  # … and so many for every weight of the kernel
+TAP_WORTH = 2  # … and this many for every weight of the kernel
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Smoothing:
     method: str = "discrete"
     truncation: float = 0.005
     padding: str = "zero"
-    compensate: bool = False
+    compensate_integration: bool = False
     jet_order: int = 2
 
 
@@ -251,7 +251,7 @@ def kernel_radius(sigma: float, smoothing: Smoothing, offset: float = 0.0) -> in
         truncation=smoothing.truncation,
         order=max(3, smoothing.jet_order),
         offset=offset,
-        compensate=smoothing.compensate,
+        compensate_integration=smoothing.compensate_integration,
     )
 
 
@@ -269,7 +269,7 @@ def axis_kernel(axis: Axis, sigma: float, smoothing: Smoothing, order: int = 0) 
         method=smoothing.method,
         radius=kernel_radius(grid_sigma, smoothing, offset),
         offset=offset,
-        compensate=smoothing.compensate,
+        compensate_integration=smoothing.compensate_integration,
     )
 
 

@@ -34,23 +34,23 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str, *, argument: str = "name") -> DataSet:
-    """The record of the data set called `name`; an unknown name is answered with the nearest.
+    """The record of the data set called `name`; an unknown name raises an error with the nearest.
 
     `argument` is what the caller calls the name, for the error.
     """
-    known = all_sets()
-    if name in known:
-        return known[name]
-    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+    sets = all_sets()
+    if name in sets:
+        return sets[name]
+    close = difflib.get_close_matches(str(name), sets, n=1, cutoff=0.0)[0]
     raise ValueError(
-        f"`{argument}` must be one of {tuple(known)}. Did you mean {close!r}? "
+        f"`{argument}` must be one of {tuple(sets)}. Did you mean {close!r}? "
         "`gdn_keras.datasets.names()` lists them, `gdn_keras.datasets.register` adds one. "
         f"Received: {argument}={name!r}."
     )
 
 
 def describe(name: str) -> DataSet:
-    """The record of a data set, or one with nothing but the name if it is not known here.
+    """The record of a data set, or one with only the name if it is not registered.
 
     A network may have been trained on data that only its owner has.
     """

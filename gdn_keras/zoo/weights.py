@@ -1,4 +1,4 @@
-"""Weights files: read with h5py alone, all or nothing, and never anything but numbers."""
+"""Read weights files with h5py alone: everything or nothing, and only numbers."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def read_weights(
 ) -> dict[str, list[np.ndarray]]:
     """The arrays of a Keras `.weights.h5` by layer name; the whole file must have the given hash.
 
-    The file is read once, so what is checked is what is used, even if somebody replaces it. Only
-    float32 arrays that lie in the file itself are read: a link to another file, an array stored
-    elsewhere, one larger than the file, or any other type is refused.
+    The file is read once, so the bytes that are checked are those that are used, even if it is
+    replaced. Only float32 arrays in the file itself are read: a link to another file, an array
+    stored elsewhere, one larger than the file, or any other type is rejected.
     """
     content = Path(path).read_bytes()
     received = hashlib.sha256(content).hexdigest()
     if sha256 is not None and received != sha256:
         raise ValueError(
             f"{path} is not the file that was published: its sha256 must be {sha256}. "
-            f"Received: {received}, {len(content)} bytes. Put it back, as `git checkout` does in a "
-            "clone; if it is in the cache of the Hub, fetch it again: python -m gdn_keras download "
-            "NAME --force"
+            f"Received: {received}, {len(content)} bytes. Restore it, in a clone with `git "
+            "checkout`; if it is in the cache of the Hub, download it again: python -m gdn_keras "
+            "download NAME --force"
         )
     found: dict[str, dict[int, np.ndarray]] = {}
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
             _walk(file, "", found, len(content))
     except (OSError, RuntimeError, KeyError, ValueError) as error:  # h5py has them all
-        raise ValueError(f"{path} is not a whole weights file: {error}.") from error
+        raise ValueError(f"{path} is not a complete weights file: {error}.") from error
     for name, arrays in found.items():
         if sorted(arrays) != list(range(len(arrays))):
             raise ValueError(f"{path}: layer {name!r} must have variables 0, 1, … without gaps.")
@@ -56,7 +56,7 @@ def _walk(group: h5py.Group, prefix: str, found: dict, limit: int) -> None:
     for key in group:
         where = f"{prefix}/{key}"
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-            raise ValueError(f"{where} is a link, which is refused")
+            raise ValueError(f"{where} is a link, which is not allowed")
         item = group[key]
         if isinstance(item, h5py.Group):
             _walk(item, where, found, limit)
@@ -89,7 +89,9 @@ def assign_weights(
     layers = {name: variables for name, variables in layers.items() if variables}
     for name in weights:
         if name not in layers:
-            raise ValueError(f"{source} has variables of {name!r}, which the network has not.")
+            raise ValueError(
+                f"{source} has variables of {name!r}, which the network does not have."
+            )
     pairs = []
     for name, variables in layers.items():
         arrays = weights.get(name, [])

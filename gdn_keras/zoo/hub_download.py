@@ -1,7 +1,7 @@
 """Files of a repository on the Hugging Face Hub, or of its cache on this machine.
 
-Downloads go through `huggingface_hub`, into its cache: a file appears there whole or not at all,
-two processes do not disturb each other, and what is there is not fetched again.
+Downloads go through `huggingface_hub`, into its cache: a file appears there complete or not at all,
+two processes do not interfere, and files that are there are not downloaded again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def parse_address(address: str) -> tuple[str, str | None]:
 
 
 def check_repo(repo: str) -> None:
-    """Refuse what is not owner/name."""
+    """Raise a `ValueError` unless `repo` is owner/name."""
     if not re.fullmatch(_REPO, repo):
         raise ValueError(f"`repo` must be OWNER/NAME. Received: repo={repo!r}.")
 
@@ -46,9 +46,9 @@ def locate(
     force: bool,
     command: str,
 ) -> Path:
-    """The folder with `files` at `revision` in the cache, fetched if it may and must be.
+    """The folder with `files` at `revision` in the cache, downloaded if necessary and allowed.
 
-    `name` is what the user calls it, and `command` is what fetches it.
+    For messages: `name` is the user's name of the network, and `command` downloads it.
     """
     cache_dir = cache_dir and Path(cache_dir).expanduser()
     offline = is_offline(offline)
@@ -60,7 +60,7 @@ def locate(
             return path
     if offline and force:
         raise ValueError(
-            f"`force` asks the Hub for {name}, and the internet is not to be used. "
+            f"`force` needs internet access to download {name}, which is disabled. "
             "Received: force=True."
         )
     logger.debug("%s: not in the cache of the Hub", name)
@@ -69,9 +69,8 @@ def locate(
         missing = ", ".join(file for file in files if file not in found)
         allowed = "HF_HUB_OFFLINE=0 " if is_offline(None) else ""
         raise FileNotFoundError(
-            f"{name} is not on this machine, and the internet is not to be used: missing "
-            f"{missing} of {repo} at {revision or 'main'}. With the internet, this fetches what is "
-            f"missing: {allowed}{command}"
+            f"{name} is not on this machine, and internet access is disabled: missing {missing} "
+            f"of {repo} at {revision or 'main'}. To download what is missing: {allowed}{command}"
         )
     logger.debug("%s: asking the Hub for %s at %s", name, repo, revision or "main")
     return fetch(repo, revision=revision, files=files, cache_dir=cache_dir, force=force)
@@ -116,7 +115,7 @@ def fetch(
 ) -> Path:
     """Download `files` of one commit into the cache and return their folder there.
 
-    Only these files are asked for, whatever else the repository holds. `force` fetches them even
+    Only these files are requested, whatever else is in the repository. `force` downloads them even
     if they are in the cache.
     """
     from huggingface_hub import hf_hub_download

@@ -1,4 +1,4 @@
-"""What the zoo knows about a network, as typed records: measured numbers, and the whole story."""
+"""Typed records of a network: `Metrics`, the measured numbers, and `ModelInfo`, everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets.dataset import shown_sizes
-from gdn_keras.fields import make_plain, refuse_missing, refuse_unknown
+from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 
 METRICS_VERSION = 1
 LICENCE = "Apache-2.0"
@@ -27,7 +27,7 @@ LICENCE = "Apache-2.0"
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """Logits of a few bundled sample images: whoever loads the network must get the same."""
+    """Logits of a few bundled sample images: every copy of the network must give the same."""
 
     sample_set: str  # for `gdn_keras.datasets.load_samples`: the data set, "rescaled_cifar10"
     indices: tuple[int, ...]  # which of these images, at size factor 1
@@ -61,7 +61,7 @@ class Metrics:
     calibration_error: float | None = None  # expected calibration error at S = 1
     clamped_sigmas: tuple[int, ...] | None = None  # layers whose learned sigma ended at a bound
     paper_accuracy: float | None = None  # a fraction, where the paper prints one
-    paper_where: str | None = None  # the table it stands in
+    paper_where: str | None = None  # the table with it
     versions: dict[str, str]
     seconds: float | None = None  # of the evaluation
     format_version: int = METRICS_VERSION
@@ -126,7 +126,7 @@ class Metrics:
 
 
 def to_json(data: dict[str, Any]) -> str:
-    """JSON for people too: a list of numbers is on one line, so a matrix looks like one."""
+    """Readable JSON: a list of numbers is on one line, so a matrix looks like one."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return re.sub(r"\[[-+.,eE\d\s]*\]", lambda match: " ".join(match[0].split()), text)
 
@@ -143,11 +143,11 @@ def read_json(path: Path, check: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def from_dict(cls, data: Any, what: str):
-    """An instance of a dataclass from parsed JSON; refuses what is unknown, missing or mistyped."""
+    """An instance of a dataclass from parsed JSON; rejects unknown, missing and mistyped fields."""
     if not isinstance(data, dict):
         raise ValueError(f"The {what} must be a JSON object. Received: {data!r:.80}.")
-    refuse_unknown(cls, data, what=what)
-    refuse_missing(cls, data, what=what)
+    reject_unknown(cls, data, what=what)
+    reject_missing(cls, data, what=what)
     hints = _type_hints(cls)
     for name, value in data.items():
         if not _has_type(value, hints[name]):
@@ -162,7 +162,7 @@ _type_hints = functools.cache(typing.get_type_hints)
 
 
 def _has_type(value: Any, hint: Any) -> bool:
-    """Whether parsed JSON fits a type hint; lists stand for tuples, objects for dataclasses."""
+    """Whether parsed JSON fits a type hint; lists are read as tuples, objects as dataclasses."""
     if hint is Any:
         return True
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -190,7 +190,7 @@ def _expect_fraction(name: str, value: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """All that is known about a network of the zoo. What was not measured is None.
+    """The record of a network of the zoo. Values that were not measured are None.
 
     Prints as a table, in a terminal and in a notebook.
     """
@@ -244,7 +244,7 @@ class ModelInfo:
         return from_dict(cls, data, "model info")
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is shown to people, as pairs of a heading and a text."""
+        """The displayed table, as pairs of a heading and a text."""
         config = self.config
         height, width = config.input_size
         sigmas = ", ".join(f"{sigma:.3g}" for sigma in config.channel_sigmas)
@@ -268,7 +268,7 @@ class ModelInfo:
             rows.append(("accuracy", _per_size(self.accuracy)))
             if self.exact_accuracy is not None:
                 rows.append(("… every pixel", _per_size(self.exact_accuracy)))
-            count = f"{len(self.accuracy)} size{'s' * (len(self.accuracy) > 1)}"
+            count = "1 size" if len(self.accuracy) == 1 else f"{len(self.accuracy)} sizes"
             images = f"{self.num_test_images:,} test images each"
             rows.append(("… mean", f"{self.mean_accuracy:.2%} over {count}, {images}"))
         if self.paper_accuracy is not None:

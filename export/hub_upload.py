@@ -21,19 +21,20 @@ import numpy as np
 from export.card import CURVE, hub_card
 from export.files import kept_if_good, write_onnx
 from export.quantise import INT8_FILE, REPORT_FILE, accepted_report
-from gdn_keras import registry, results, zoo
+from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
-from gdn_keras.hub import check_repo
+from gdn_keras.zoo import registry, tables
+from gdn_keras.zoo.hub_download import check_repo
 
 ONNX_FILE = "model.onnx"
 KERAS_METADATA = "metadata.json"
-# what an upload may leave out; if it does, an older file of that name goes
+# optional in an upload; if one is left out, an older file of that name is deleted
 OPTIONAL = (INT8_FILE, REPORT_FILE, CURVE)
-NOTHING = "Nothing was published."
+UNPUBLISHED = "Nothing was published."
 
 
 def build(folder: zoo.Folder, path: Path, *, repo: str, exports: Path) -> Path:
-    """Write everything that belongs into the repository to the folder `path`, or nothing.
+    """Write all files of the repository to the folder `path`, or none.
 
     Args:
         repo: owner/name, for the card.
@@ -77,20 +78,21 @@ def _keras_config(model: keras.Model) -> str:
 
 
 def _check(path: Path, model: keras.Model) -> None:
-    """Both readers must find the network again."""
+    """Both readers must return the same network."""
     shape = (4, *model.config.input_size, model.config.input_channels)
     images = np.random.default_rng(0).uniform(0, 255, shape).astype("float32")
     expected = keras.ops.convert_to_numpy(model(images))
     for reader in (zoo.load, keras.saving.load_model):
         found = keras.ops.convert_to_numpy(reader(str(path))(images))
         if not np.allclose(found, expected, rtol=0, atol=1e-5):
-            raise ValueError(f"The repository is wrong: {reader.__name__} gives other logits.")
+            raise ValueError(f"The repository is wrong: {reader.__name__} gives different logits.")
 
 
 def dry_run(folder: zoo.Folder, path: Path, *, repo: str, private: bool, exports: Path) -> None:
     """Write the folder and show what would be uploaded."""
     build(folder, path, repo=repo, exports=exports)
-    print(f"would go to {'the private ' * private}{repo} in one commit, from {path}:")
+    kind = "private repository" if private else "repository"
+    print(f"would be sent to the {kind} {repo} in one commit, from {path}:")
     for file in sorted(path.iterdir()):
         print(f"  {file.stat().st_size:>12,}  {file.name}")
     print("dry run: nothing was sent")
@@ -112,8 +114,8 @@ def publish(folder: zoo.Folder, path: Path, *, repo: str, private: bool, exports
 def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) -> str:
     """Commit the files in `path` to the Hub, load them back, and return the commit.
 
-    A repository that is there already must hold the same network. Large files go first and the
-    commit last, so an upload publishes all or nothing; what arrived is not sent again.
+    An existing repository must contain the same network. Large files go first and the
+    commit last, so an upload publishes all or nothing; files that have arrived are not sent again.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -125,8 +127,8 @@ def upload(path: Path, *, folder: zoo.Folder, repo: str, private: bool = False) 
         state = api.model_info(repo)
     there = {entry.rfilename for entry in state.siblings or []}
     if private and not state.private:
-        raise ValueError(f"{repo} exists and is public, but `private` was asked. Nothing was sent.")
-    _check_holds(repo, there, folder.recipe["name"], api)
+        raise ValueError(f"{repo} exists and is public; `private` was requested. Nothing was sent.")
+    _check_content(repo, there, folder.recipe["name"], api)
     files = sorted(path.iterdir())
     operations = [CommitOperationAdd(path_in_repo=p.name, path_or_fileobj=p) for p in files]
     names = {file.name for file in files}
@@ -153,13 +155,13 @@ def need_token() -> None:
 
     if get_token() is None:
         raise PermissionError(
-            "There is no token for the Hub: set HF_TOKEN to one that may write, or log in with "
+            "There is no token for the Hub: set HF_TOKEN to one with write access, or log in with "
             "`hf auth login`. Nothing was sent."
         )
 
 
-def _check_holds(repo: str, there: set[str], name: str, api) -> None:
-    """A repository with files must hold the network `name`."""
+def _check_content(repo: str, there: set[str], name: str, api) -> None:
+    """A repository with files must contain the network `name`."""
     if there <= {".gitattributes", zoo.CARD_FILE}:
         return
     found = None
@@ -171,7 +173,7 @@ def _check_holds(repo: str, there: set[str], name: str, api) -> None:
     if found != name:
         what = f"the network {found!r}" if found else "something else"
         raise FileExistsError(
-            f"{repo} exists and holds {what}, not {name!r}. Choose another repository, or empty "
+            f"{repo} exists and contains {what}, not {name!r}. Choose another repository, or empty "
             "this one. Nothing was sent."
         )
 
@@ -185,41 +187,41 @@ def _load_back(repo: str, commit: str, folder: zoo.Folder) -> None:
         keras.ops.convert_to_numpy(model(images)) for model in (downloaded, zoo.load(folder.path))
     )
     if not np.allclose(found, expected, rtol=0, atol=1e-5):
-        raise ValueError(f"{repo} at {commit} gives other logits than {folder.path}.")
+        raise ValueError(f"{repo} at {commit} gives different logits than {folder.path}.")
 
 
 def record(folder: zoo.Folder, *, repo: str, commit: str) -> bool:
-    """Name the commit in the registry, if `folder` belongs to the clone; says whether it did."""
+    """Name the commit in the registry, if `folder` is in the clone; returns whether it is."""
     root = registry.checkout()
     if root is None or folder.path.resolve().parent != (root / "zoo").resolve():
         return False
-    results.update(root, pins={folder.path.name: (repo, commit)})
+    tables.update(root, pins={folder.path.name: (repo, commit)})
     return True
 
 
 def outcome(look: Callable, repo: str, before: str) -> str:
-    """What a commit that failed left behind: the Hub may have made it and its answer got lost.
+    """The state after a failed commit: the Hub may have made it although its response was lost.
 
     Args:
-        look: of the client, what tells about a repository of this type.
+        look: method of the client that returns the state of a repository of this type.
     """
     try:
         now = look(repo, timeout=10).sha
     except Exception:  # of whatever HTTP client huggingface_hub uses
-        return "It is not known whether it was published: the Hub does not say."
+        return "It is unknown whether it was published: the Hub does not respond."
     if now == before:
         return "Nothing was published so far."
     return (
-        f"{repo} has changed to {now}, by this upload if its answer got lost, or by somebody else."
+        f"{repo} has changed to {now}, by this upload if its response was lost, or by someone else."
     )
 
 
 @contextlib.contextmanager
-def clear_errors(repo: str, *, after: Callable[[], str] = lambda: NOTHING) -> Iterator[None]:
-    """What went wrong, what is on the Hub now, and what to do."""
+def clear_errors(repo: str, *, after: Callable[[], str] = lambda: UNPUBLISHED) -> Iterator[None]:
+    """Make errors say what went wrong, what is on the Hub now, and what to do."""
     from huggingface_hub import constants, errors
 
-    again = "Run the same command again; what arrived is not sent twice."
+    again = "Run the same command again; files that have arrived are not sent twice."
     try:
         yield
     except errors.HfHubHTTPError as error:
@@ -228,11 +230,11 @@ def clear_errors(repo: str, *, after: Callable[[], str] = lambda: NOTHING) -> It
         if status in (401, 403):
             owner = repo.split("/")[0]
             raise PermissionError(
-                f"The Hub refuses {repo} ({status}: {text}). The token must be valid and may "
-                f"write for {owner!r}. {NOTHING}"
+                f"The Hub rejects {repo} ({status}: {text}). The token must be valid and have "
+                f"write access for {owner!r}. {UNPUBLISHED}"
             ) from error
         if status == 412:
-            text = "the repository has changed meanwhile"
+            text = "the repository has changed in the meantime"
         raise ConnectionError(
             f"The Hub could not take {repo} ({status}: {text}). {after()} {again}"
         ) from error

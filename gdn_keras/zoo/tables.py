@@ -11,8 +11,8 @@ from pathlib import Path
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import count_multiply_adds, count_parameters
-from gdn_keras.records import ModelInfo
-from gdn_keras.registry import REGISTRY_FILE, read_registry, registry_text
+from gdn_keras.zoo.records import ModelInfo
+from gdn_keras.zoo.registry import REGISTRY_FILE, read_registry, registry_text
 
 RESULTS_FILE = "results.csv"
 START, END = "<!-- results -->", "<!-- /results -->"
@@ -33,7 +33,7 @@ def update(
     pins: Mapping[str, tuple[str, str]] | None = None,
     check: bool = False,
 ) -> list[Path]:
-    """Bring the tables of the clone at `root` up to date; returns the files that were not.
+    """Update the tables of the clone at `root`; returns the files that were out of date.
 
     Args:
         configurations: data set and config of every network that could be trained, by name; they
@@ -42,8 +42,8 @@ def update(
         check: write nothing.
     """
     infos = _registry(root / "zoo", configurations, pins or {})
-    trained = [known for known in infos.values() if known.trained]
-    trained.sort(key=lambda known: (known.dataset, known.name))
+    trained = [info for info in infos.values() if info.trained]
+    trained.sort(key=lambda info: (info.dataset, info.name))
     headline = [infos[name] for name in HEADLINE if name in infos and infos[name].trained]
     readme, page = root / "README.md", root / "docs" / "networks.md"
     texts = {
@@ -66,23 +66,23 @@ def update(
 def _registry(root: Path, configurations, pins) -> dict[str, ModelInfo]:
     before = read_registry(root)
     folders = {path.name: zoo.info(path) for path in zoo.folders(root)}
-    infos = {name: known for name, known in before.items() if known.hub_repo is not None}
+    infos = {name: info for name, info in before.items() if info.hub_repo is not None}
     if configurations is None:
         configurations = {k: (v.dataset, v.config) for k, v in before.items()}
     for name, (dataset, config) in configurations.items():
         infos.setdefault(name, untrained(name, dataset=dataset, config=config))
-    for name, known in folders.items():
+    for name, info in folders.items():
         old = before.get(name)
-        if old is not None and old.weights_sha256 == known.weights_sha256:
-            known = dataclasses.replace(known, hub_repo=old.hub_repo, hub_revision=old.hub_revision)
-        infos[name] = known
+        if old is not None and old.weights_sha256 == info.weights_sha256:
+            info = dataclasses.replace(info, hub_repo=old.hub_repo, hub_revision=old.hub_revision)
+        infos[name] = info
     for name, (repo, revision) in pins.items():
         infos[name] = dataclasses.replace(infos[name], hub_repo=repo, hub_revision=revision)
     return infos
 
 
 def untrained(name: str, *, dataset: str, config: GaussDerNetConfig) -> ModelInfo:
-    """What is known of a configuration that has no weights."""
+    """The record of a configuration without weights."""
     return ModelInfo(
         name=name,
         dataset=dataset,
@@ -96,20 +96,20 @@ def untrained(name: str, *, dataset: str, config: GaussDerNetConfig) -> ModelInf
 
 def _rows(infos: list[ModelInfo]) -> list[dict]:
     rows = []
-    for known in infos:
-        sizes = {size: known.accuracy.get(size) for size in _SIZES}
+    for info in infos:
+        sizes = {size: info.accuracy.get(size) for size in _SIZES}
         rows.append(
             {
-                "name": known.name,
-                "dataset": known.dataset,
-                "parameters": known.parameters,
-                "gflop_dense": 2e-9 * known.multiply_adds_dense,
-                "gflop_planned": 2e-9 * known.multiply_adds,
+                "name": info.name,
+                "dataset": info.dataset,
+                "parameters": info.parameters,
+                "gflop_dense": 2e-9 * info.multiply_adds_dense,
+                "gflop_planned": 2e-9 * info.multiply_adds,
                 **{f"accuracy_{size}": value for size, value in sizes.items()},
-                "mean_accuracy": known.mean_accuracy if len(known.accuracy) > 1 else None,
-                "sizes": len(known.accuracy),
-                "paper_accuracy": known.paper_accuracy,
-                "budget": known.budget,
+                "mean_accuracy": info.mean_accuracy if len(info.accuracy) > 1 else None,
+                "sizes": len(info.accuracy),
+                "paper_accuracy": info.paper_accuracy,
+                "budget": info.budget,
             }
         )
     return rows

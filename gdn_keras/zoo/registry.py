@@ -1,4 +1,4 @@
-"""Where zoo folders are on this machine, and what is known of networks without their folders."""
+"""Where zoo folders are on this machine, and the records of networks without their folders."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.records import ModelInfo, read_json, to_json
+from gdn_keras.zoo.records import ModelInfo, read_json, to_json
 
 ENVIRONMENT_VARIABLE = "GDN_KERAS_ZOO"
-REGISTRY_FILE = "registry.json"  # beside the zoo folders
+REGISTRY_FILE = "registry.json"  # next to the zoo folders
 REGISTRY_VERSION = 1
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 def roots() -> list[tuple[str, Path]]:
-    """Folders of zoo folders, first come first served."""
+    """Folders of zoo folders, in the order in which they are searched."""
     found = []
     chosen = os.environ.get(ENVIRONMENT_VARIABLE)
     if chosen:
@@ -36,7 +36,7 @@ def checkout() -> Path | None:
 
 
 def read_registry(root: Path) -> dict[str, ModelInfo]:
-    """The registry in `root`: what is known of networks, whether or not their folders are here."""
+    """The registry in `root`: records of networks, with or without a folder on this machine."""
     path = root / REGISTRY_FILE
     return read_json(path, _check) if path.is_file() else {}
 
@@ -49,8 +49,8 @@ def _check(data: dict[str, Any]) -> dict[str, ModelInfo]:
             f"registry. Received: format_version={version!r}."
         )
     if not isinstance(data.get("models"), dict):
-        raise ValueError("`models` must be there, the networks by name.")
-    return {name: ModelInfo.from_dict(known) for name, known in data["models"].items()}
+        raise ValueError("`models` is missing: the networks by name.")
+    return {name: ModelInfo.from_dict(entry) for name, entry in data["models"].items()}
 
 
 def registry_text(infos: dict[str, ModelInfo]) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.records import Metrics, ModelInfo, read_json, to_json
-from gdn_keras.weights import assign_weights, file_sha256, read_weights
+from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
+from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
 if TYPE_CHECKING:
     import keras
@@ -29,10 +29,10 @@ CARD_FILE = "README.md"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
 DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all but the weights
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
-# networks that lent their weights (an empty list for a fresh start); for STIR also `train_sizes`,
-# the name of a range of object sizes. The rest is the trainer's.
+# networks that it started from (an empty list for random weights); for STIR also `train_sizes`,
+# the name of a range of object sizes. Other keys belong to the trainer.
 RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
-REGISTERED_NAME = "gdn_keras>GaussDerNet"  # under which Keras knows the class of the networks
+REGISTERED_NAME = "gdn_keras>GaussDerNet"  # of the class of the networks in Keras
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,17 +72,17 @@ def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
     path = Path(path)
     if not path.is_dir():
         owner_and_repo = len(path.parts) == 2 and not path.is_absolute()
-        hint = f" A network on the Hub is called hf://{path.as_posix()}." if owner_and_repo else ""
+        hint = f" For a network on the Hub, use hf://{path.as_posix()}." if owner_and_repo else ""
         raise FileNotFoundError(f"There is no zoo folder {path}.{hint}")
     needed = FILES if weights else DESCRIPTION_FILES
     missing = [name for name in needed if not (path / name).is_file()]
     if missing:
-        raise ValueError(f"{path} is not a whole zoo folder: {', '.join(missing)} missing.")
+        raise ValueError(f"{path} is not a complete zoo folder: {', '.join(missing)} missing.")
     config = read_json(path / CONFIG_FILE, _check_config)
     metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
     if any(len(row) != config.num_classes for row in metrics.golden.logits):
         raise ValueError(
-            f"{path / METRICS_FILE}: the golden logits are not of {config.num_classes} classes."
+            f"{path / METRICS_FILE}: the golden logits must have {config.num_classes} classes."
         )
     return Folder(
         path=path,

@@ -130,7 +130,7 @@ def draw_lines(
 ) -> None:
     """One line per label. Labels without a style are styled by their place, from `first` on."""
     for n, (label, curve) in enumerate(curves.items(), start=first):
-        # a second round through the palette, and what stands behind, is dashed
+        # a second round through the palette, and lines in the background, are dashed
         dashes = DASHES[n % len(DASHES)] if dashed or n >= len(PALETTE) else ()
         place = Style(PALETTE[n % len(PALETTE)], MARKERS[n % len(MARKERS)], dashes)
         style = (styles or {}).get(label, place)

@@ -1,4 +1,4 @@
-"""Image files of any size and mode into a network, and its answer in words and in a picture."""
+"""Classify image files of any size and mode; predictions as records and as a figure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gdn_keras.model import GaussDerNet
 
-MAX_PIXELS = 80_000_000  # a 240 MB array; more is hardly a picture to be classified
+MAX_PIXELS = 80_000_000  # a 240 MB array; larger images are hardly meant to be classified
 FITS = {
     "trained": "the longer side becomes what objects had in training",
     "contain": "the longer side fills the network's input",
@@ -59,8 +59,8 @@ def read_image(
 ) -> Fitted:
     """Read an image file and fit it to a network.
 
-    Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. What is
-    left free of the network's input is filled as in training: black, mirrored or with the edge.
+    Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. The rest of
+    the network's input is filled as in training: black, mirrored or with the edge.
 
     Args:
         config: of the network.
@@ -97,11 +97,11 @@ def read_image(
         notes.append(f"cut to {width}x{height}")
     if size[0] < width or size[1] < height:
         notes.append(f"surroundings up to {width}x{height} {fill}")
-    return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used as it is")
+    return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used unchanged")
 
 
 def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """What `place` would keep of a resized image, and the part of the original that becomes it.
+    """The size that `place` would keep of a resized image, and that part of the original.
 
     Resizing only that part gives the same but for rounding, and an image that is a thousand times
     as long as wide does not become a gigantic one first.
@@ -116,7 +116,7 @@ def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
 def as_in_training(
     config: GaussDerNetConfig, *, dataset: str, train_sizes: str | None = None
 ) -> tuple[int | None, str]:
-    """The longer side objects had in training, None if they filled the input, and what was around.
+    """The longer side objects had in training, None if they filled the input, and the surroundings.
 
     Of several sizes it is the middle one. The surroundings are one of `PAD_MODES`, whose values
     are modes of `numpy.pad`.
@@ -126,18 +126,18 @@ def as_in_training(
         train_sizes: for STIR, the name of a range of sizes; default all.
     """
     try:
-        known = datasets.get(dataset, argument="dataset")
+        record = datasets.get(dataset, argument="dataset")
     except ValueError as error:
         raise ValueError(
-            f"{error} How large objects of other data are is not known: give another `fit` than "
+            f"{error} The size of objects in other data is unknown: use another `fit` than "
             "'trained', such as 'contain'."
         ) from None
-    fill = known.surroundings or _FILLS[config.padding]
-    return known.sizes.trained_side(train_sizes), fill
+    fill = record.surroundings or _FILLS[config.padding]
+    return record.sizes.trained_side(train_sizes), fill
 
 
 def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
-    """Cut or fill (…, height, width, colour) to a size, the middle staying the middle."""
+    """Cut or fill (…, height, width, colour) to a size, around the centre."""
     for axis, target in zip((-3, -2), size, strict=True):
         excess = images.shape[axis] - target
         if excess > 0:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
-    """The sizes at which a network for `dataset` is measured, as `Metrics.accuracy` has them.
+    """The sizes at which a network for `dataset` is measured, as in `Metrics.accuracy`.
 
     Default: all; otherwise size factors or object sizes.
     """
-    known = datasets.get(dataset, argument="dataset").sizes
-    return known.keys if sizes is None else [known.key(size) for size in sizes]
+    tested = datasets.get(dataset, argument="dataset").sizes
+    return tested.keys if sizes is None else [tested.key(size) for size in sizes]
 
 
 def evaluate(
@@ -39,7 +39,7 @@ def evaluate(
         dataset: "rescaled_cifar10", "stir_emoji", …
         sizes: size factors or object sizes; default all of `size_keys(dataset)`.
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only so many images of each size.
+        limit: maximum number of images of each size.
     """
     from gdn_keras.progress import show_progress
 
@@ -98,14 +98,14 @@ def test_sets(
     data_dir: str | os.PathLike | None = None,
     limit: int | None = None,
 ) -> Iterator[tuple[str, Arrays]]:
-    """The images at each of the sizes called `keys`, loaded when their turn comes.
+    """The images at each of the sizes called `keys`, loaded one size at a time.
 
     Args:
         dataset: "rescaled_cifar10", "stir_emoji", …
         keys: of `size_keys(dataset)`.
         split: "train", "validation" or "test".
         data_dir: see `gdn_keras.datasets.load_arrays`.
-        limit: only so many images of each size.
+        limit: maximum number of images of each size.
     """
-    known = datasets.get(dataset, argument="dataset")
-    return known.load_sizes(keys, split=split, data_dir=data_dir, limit=limit)
+    record = datasets.get(dataset, argument="dataset")
+    return record.load_sizes(keys, split=split, data_dir=data_dir, limit=limit)

@@ -1,0 +1,203 @@
+"""List, look up, load and download networks; use it through `gdn_keras.zoo`."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
+from gdn_keras.deprecation import renamed_arguments
+from gdn_keras.scale_space import METHODS
+from gdn_keras.zoo import hub_download
+from gdn_keras.zoo.folder import read_folder
+from gdn_keras.zoo.records import ModelInfo
+from gdn_keras.zoo.search import find, is_name, known_models, read, unknown_model
+from gdn_keras.zoo.weights import assign_weights, read_weights
+
+if TYPE_CHECKING:
+    from gdn_keras.model import GaussDerNet
+
+logger = logging.getLogger("gdn_keras.zoo")
+
+
+@renamed_arguments(pooling="scale_pooling", jet="jet_order", kernel="method")
+def list_models(
+    pattern: str | None = None,
+    *,
+    dataset: str | None = None,
+    scale_pooling: str | None = None,
+    jet_order: int | None = None,
+    method: str | None = None,
+    trained: bool = True,
+    min_accuracy: float | None = None,
+) -> list[str]:
+    """Names of networks, sorted.
+
+    Args:
+        pattern: with wildcards, "fashion_*".
+        dataset: "rescaled_cifar10", "stir_emoji", …
+        scale_pooling: "max", "average", "logsumexp", or "single" for one scale channel.
+        jet_order: highest order of derivatives, 2 or 3.
+        method: discretisation, one of `gdn_keras.scale_space.METHODS`.
+        trained: only networks whose weights are available; False: also configurations without
+            weights, for `load(name, weights=False)`.
+        min_accuracy: mean accuracy over all test sizes, a fraction.
+    """
+    _one_of("scale_pooling", scale_pooling, (*POOLINGS, "single"))
+    _one_of("jet_order", jet_order, (2, 3))
+    _one_of("method", method, METHODS)
+    if min_accuracy is not None and not 0 <= min_accuracy <= 1:
+        raise ValueError(
+            f"`min_accuracy` must be a fraction, 0…1. Received: min_accuracy={min_accuracy}."
+        )
+    infos, local = known_models()
+    return sorted(
+        name
+        for name, entry in infos.items()
+        if (pattern is None or fnmatch.fnmatchcase(name, pattern))
+        and dataset in (None, entry.dataset)
+        and scale_pooling in (None, entry.pooling)
+        and jet_order in (None, entry.config.jet_order)
+        and method in (None, entry.config.method)
+        and (not trained or name in local or (entry.trained and entry.hub_repo is not None))
+        and (min_accuracy is None or (entry.mean_accuracy or 0.0) >= min_accuracy)
+    )
+
+
+def info(
+    name: str | os.PathLike,
+    *,
+    revision: str | None = None,
+    offline: bool | None = None,
+    cache_dir: str | os.PathLike | None = None,
+) -> ModelInfo:
+    """The record of a network: a name, a zoo folder, or hf://owner/repo[@revision].
+
+    Never downloads weights. The other arguments are those of `load`.
+    """
+    if is_name(name):
+        infos, _ = known_models()
+        if name not in infos:
+            raise unknown_model(name, infos)
+        if revision is None:
+            return infos[name]
+    where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
+    found = read(name, weights=False, **where).info()
+    if is_name(name):  # the folder is named after the commit
+        repo, label = infos[name].hub_repo, name
+    elif str(name).startswith(hub_download.SCHEME):
+        repo, _ = hub_download.parse_address(str(name))
+        label = repo.split("/")[1]
+    else:
+        return found
+    return dataclasses.replace(found, name=label, hub_repo=repo, hub_revision=found.name)
+
+
+@renamed_arguments(pooling="scale_pooling")
+def load(
+    name: str | os.PathLike,
+    *,
+    weights: bool = True,
+    revision: str | None = None,
+    offline: bool | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    **config_changes: Any,
+) -> GaussDerNet:
+    """A network of the zoo as a Keras model: raw pixels 0…255 in, logits out.
+
+    >>> model = load("fashion_avg_2jet")
+    >>> model = load("fashion_avg_2jet", num_classes=5)           # a new last layer, the rest kept
+    >>> model = load("fashion_avg_2jet", input_size=(128, 96), spatial_selection="max")
+
+    Weights are searched for in this order: the folder given as `name` or in GDN_KERAS_ZOO, the
+    checkout's `zoo/`, the installed package, the cache of the Hub, the Hub at the commit recorded
+    in the registry. The logger "gdn_keras.zoo" reports each step at level DEBUG.
+
+    Args:
+        name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
+        weights: False gives the network with fresh weights; their file is neither needed nor
+            downloaded.
+        revision: branch, tag or commit on the Hub; then only the Hub and its cache are searched.
+        offline: True never uses the internet. Default: the value of HF_HUB_OFFLINE.
+        cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
+        **config_changes: fields of `GaussDerNetConfig` that replace those of the network. With its
+            weights, all fields can change that leave their shapes as they are; the most useful:
+
+            - `num_classes`, `class_names`: if they differ from the network's own, the last jet
+              layer and its batch norm start with fresh weights; all other weights are kept.
+            - `input_size`: height and width in pixels, or one number for both.
+            - `channel_sigmas`: first-layer sigma of each scale channel; all share the weights.
+            - `scale_pooling`: "max", "average" or "logsumexp".
+            - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
+            - `padding`: "mirror" for photographs that fill the image.
+            - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
+    """
+    where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
+    folder = read(name, **where) if weights else None
+    config = folder.config if weights else info(name, **where).config
+    changed = _changed(config, config_changes)
+    from gdn_keras.model import build_model  # after all checks: Keras takes seconds to load
+
+    model = build_model(changed)
+    if weights:
+        fields = ("num_classes", "class_names")
+        same = all(getattr(changed, field) == getattr(config, field) for field in fields)
+        fresh = () if same else _head(model)
+        arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
+        assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
+        logger.debug("loaded %s", folder.weights_file)
+    return model
+
+
+def download(
+    name: str,
+    *,
+    revision: str | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    force: bool = False,
+) -> Path:
+    """Download a network for later use offline; returns its folder.
+
+    A network that is already on this machine is not downloaded again, unless `force` is True.
+    `load` still prefers a folder of that name in GDN_KERAS_ZOO, the checkout or the package.
+    """
+    path, _ = find(name, revision=revision, cache_dir=cache_dir, force=force)
+    folder = read_folder(path)
+    read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
+    return path
+
+
+def _changed(config: GaussDerNetConfig, changes: dict[str, Any]) -> GaussDerNetConfig:
+    """The config with `changes`; None changes nothing, except where it means to compute exactly."""
+    changes = {k: v for k, v in changes.items() if v is not None or k in EVERY_PIXEL}
+    for field in ("channel_sigmas", "class_names"):
+        if isinstance(changes.get(field), Iterable):
+            changes[field] = tuple(changes[field])
+    if "class_names" in changes:
+        changes.setdefault("num_classes", len(changes["class_names"]))
+    elif changes.get("num_classes", config.num_classes) != config.num_classes:
+        changes["class_names"] = ()
+    changed = config.replace(**changes)
+    if "scale_pooling" in changes and len(changed.channel_sigmas) == 1:
+        raise ValueError(
+            "`scale_pooling` needs several scale channels, and this network has one; give "
+            f"`channel_sigmas` too. Received: scale_pooling={changed.scale_pooling!r}."
+        )
+    return changed
+
+
+def _head(model: GaussDerNet) -> list[str]:
+    """The variables whose shapes follow the number of classes; a learned sigma does not."""
+    last = model.blocks[-1]
+    layers = [layer for layer in model.layers if layer.name in (last.jet, last.norm)]
+    return [f"{layer.name}/{v.name}" for layer in layers for v in layer.weights if v.shape != ()]
+
+
+def _one_of(argument: str, value: Any, allowed: tuple) -> None:
+    if value is not None and value not in allowed:
+        raise ValueError(f"`{argument}` must be one of {allowed}. Received: {argument}={value!r}.")
