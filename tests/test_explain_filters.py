@@ -152,6 +152,7 @@ def test_labels():
     assert derivative_label("first", math.radians(29.6)) == "∂ 30°"
     assert derivative_label("second", math.radians(179.8)) == "∂² 0°"
     assert derivative_label("third", 0.0) == "∂³ 0°"
+    assert derivative_label("fourth", 0.0) == "∂⁴ 0°"
     assert derivative_label("laplacian", math.nan) == "∇²"
-    with pytest.raises(ValueError, match="Received: kind='fourth'"):
-        derivative_label("fourth", 0.0)
+    with pytest.raises(ValueError, match="Received: kind='fifth'"):
+        derivative_label("fifth", 0.0)

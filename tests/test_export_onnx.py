@@ -82,7 +82,9 @@ def test_the_form_for_int8_computes_the_same(padding, jet_order):
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_is_that_of_keras(activation):
-    model = randomise(build_model(small_config(activation=activation)))
+    # once in the network: the exponential of an exponential is soon infinite
+    config = small_config(activation=activation, widths=(4,), final_relu=False)
+    model = randomise(build_model(config))
     images = random_images(model.config, batch=3)
     expected = keras_logits(model, images)
     assert np.ptp(expected, axis=0).max() > 1e-2

@@ -54,7 +54,7 @@ def test_network_is_the_reference(method, jet_order, padding):
     maps = evaluate(model.maps_model(), images)
     logits, _, expected = reference.network(images[0], weights_by_layer(model), model.config)
     for ours, theirs in zip(maps, expected, strict=True):
-        assert theirs.std(axis=(0, 1)).max() > 0.1  # there is something to compare
+        assert theirs.std(axis=(0, 1)).max() > 0.05  # there is something to compare
         assert_rounded(ours[0], theirs)
     assert_rounded(evaluate(model, images)[0], logits)
 
