@@ -329,7 +329,7 @@ def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
     assert list(measurement._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
     with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
         measurement.read_results(recipe, folder=tmp_path)
-    assert measurement.read_results(recipe, tmp_path, way="exact") is None
+    assert measurement.read_results(recipe, folder=tmp_path, mode="exact") is None
     results = measurement.measure_sizes(model, recipe=recipe, folder=tmp_path, data_dir=data)
     assert len(measured) == 3 + 7
     assert measurement.read_results(recipe, folder=tmp_path) == results
