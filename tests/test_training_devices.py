@@ -18,7 +18,7 @@ import pytest
 from training_helpers import start
 
 from gdn_keras.zoo.weights import read_weights
-from training import state, sweep
+from training import locking, state, sweep
 from training.logs import BOARD, read_log
 from training.stopping import STOPPED
 
@@ -335,7 +335,7 @@ def test_what_another_process_holds_is_waited_for(tmp_path, capsys):
     """By looking at the lock: nothing is started before it is free."""
     free, counter = task(tmp_path, "pass")
     with ThreadPoolExecutor() as pool:
-        with state.lock(tmp_path):
+        with locking.lock(tmp_path):
             outcome = pool.submit(sweep.run_until_done, free)
             time.sleep(3 * sweep.POLL_SECONDS)
             assert not counter.exists()

@@ -12,7 +12,7 @@ from helpers import assert_rounded, randomise, small_config
 from gdn_keras import build_model
 from gdn_keras.datasets import SIZE_FACTORS, Arrays, batches
 from gdn_keras.layers import ScaleBatchNormalization
-from training import logs, measurement, stages, state, trainer
+from training import locking, logs, measurement, stages, state, trainer
 from training.budgets import Stage, plan_run
 from training.logs import read_log
 from training.recipes import get
@@ -30,7 +30,7 @@ def tiny_run(folder, data, *, seed=0, **changes):
 
 
 def train(run):
-    with state.lock(run.folder):
+    with locking.lock(run.folder):
         assert trainer.train(run)
 
 
@@ -75,7 +75,7 @@ def test_a_stop_while_statistics_are_measured_loses_nothing(data, tmp_path):
         saved = state.load(run.folder)
         return saved is not None and saved[0].step == 20
 
-    with state.lock(run.folder):
+    with locking.lock(run.folder):
         assert not trainer.train(run, stop=all_steps_are_done)
         assert not (run.folder / state.RECORD).exists()
         assert trainer.train(run, saved=state.load(run.folder))
@@ -261,7 +261,7 @@ def test_learned_scales_are_part_of_the_state(data, tmp_path):
     plan = dataclasses.replace(run.plan, recipe=recipe)
     train(dataclasses.replace(run, plan=plan))
     pieces = trainer.Run(plan, tmp_path / "pieces", data_dir=data)
-    with state.lock(pieces.folder):
+    with locking.lock(pieces.folder):
         # every step is asked to be the last; then the statistics are measured undisturbed
         for stop in (True, True, False):
             done = trainer.train(pieces, saved=state.load(pieces.folder), stop=lambda s=stop: s)
@@ -328,9 +328,9 @@ def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
     )
     assert list(measurement._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
     with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
-        measurement.read_results(recipe, tmp_path)
-    assert measurement.read_results(recipe, tmp_path, way="exact") is None
+        measurement.read_results(recipe, folder=tmp_path)
+    assert measurement.read_results(recipe, folder=tmp_path, mode="exact") is None
     results = measurement.measure_sizes(model, recipe=recipe, folder=tmp_path, data_dir=data)
     assert len(measured) == 3 + 7
-    assert measurement.read_results(recipe, tmp_path) == results
+    assert measurement.read_results(recipe, folder=tmp_path) == results
     assert len(results) == len(SIZE_FACTORS)

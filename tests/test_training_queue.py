@@ -5,7 +5,7 @@ import time
 
 from training_helpers import start, write_rates
 
-from training import commands, state
+from training import commands, locking, state
 from training.recipes import RECIPES
 
 
@@ -57,6 +57,6 @@ def test_the_queue_takes_what_is_in_progress_first(place):
 
 
 def test_the_queue_leaves_out_what_another_process_holds(place, capsys):
-    with state.lock(place.folder("tiny_single")):
+    with locking.lock(place.folder("tiny_single")):
         assert place("queue", "tiny_single") == 0
     assert "tiny_single: skipped. Another process is working on" in capsys.readouterr().out

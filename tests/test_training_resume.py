@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from training_helpers import start
 
-from training import progress, state
+from training import locking, progress, state
 from training.__main__ import main
 from training.logs import read_log
 from training.stopping import SAME_SECONDS
@@ -202,12 +202,12 @@ def test_a_state_of_another_network_is_refused(data, begun, folder, tmp_path, ca
 
 def test_the_second_process_on_a_run_refuses(data, folder, tmp_path, capsys):
     process = start(options(data, tmp_path), output=tmp_path / "output")
-    wait_for((folder / state.LOCK).exists, process)
-    assert main(options(data, tmp_path)) == state.LOCKED
+    wait_for((folder / locking.LOCK).exists, process)
+    assert main(options(data, tmp_path)) == locking.LOCKED
     assert f"error: Another process is working on {folder}" in capsys.readouterr().err
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    with state.lock(folder):  # the lock went away with the process
+    with locking.lock(folder):  # the lock went away with the process
         pass
 
 

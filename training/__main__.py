@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from training import commands, state
+from training import commands, locking
 from training.options import RunOptions, Trial
 from training.reproduction import commands as reproduction
 from training.workspace import Workspace
@@ -54,9 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
         return _COMMANDS[arguments.command](arguments, make_workspace(arguments))
-    except state.RunIsLocked as error:
+    except locking.RunIsLocked as error:
         print(f"error: {error}", file=sys.stderr)
-        return state.LOCKED
+        return locking.LOCKED
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ import time
 
 from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
-from training import CHECKOUT, state
+from training import CHECKOUT, locking, state
 from training.comparison import Compare
 from training.options import NO_TRIAL, RunOptions, Trial, auto_precision
 from training.recipes import ALL, RECIPES, Recipe, get
@@ -65,7 +65,7 @@ def _train(recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: S
     devices.prepare(options.devices)
     main = devices.is_main()
     folder = workspace.run_folder(recipe.name, seed=options.seed)
-    with state.lock(folder) if main else contextlib.nullcontext():
+    with locking.lock(folder) if main else contextlib.nullcontext():
         record = state.read_record(folder)
         if record is not None:
             check_options(record, workspace=workspace, options=options)
@@ -124,7 +124,7 @@ def queue(
                         f"{recipe.name}: already published; delete its folders in "
                         f"{workspace.zoo} and {workspace.runs} to train it again"
                     )
-            except state.RunIsLocked as error:
+            except locking.RunIsLocked as error:
                 print(f"{recipe.name}: skipped. {error}")
             except (ValueError, OSError, RuntimeError) as error:
                 print(f"{recipe.name}: {error}", file=sys.stderr)
@@ -239,7 +239,7 @@ def _evaluate(
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
     from training.measurement import measure_sizes
 
-    with state.lock(folder):
+    with locking.lock(folder):
         return measure_sizes(
             workspace.load_finished(recipe.name, seed=seed),
             recipe=recipe,

@@ -1,4 +1,4 @@
-"""The state of a run on disk: saved atomically, checked when read, locked against a second process.
+"""The state of a run on disk: saved atomically, and checked when read.
 
 A run folder holds `state.npz` and the one before it, `state.previous.npz`. Files are replaced in
 one step (`gdn_keras.files`), so that at any moment at least one of them is whole.
@@ -6,13 +6,11 @@ one step (`gdn_keras.files`), so that at any moment at least one of them is whol
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,32 +18,10 @@ import numpy as np
 from gdn_keras.files import replace_file
 from training.run_record import RunRecord
 
-STATE, PREVIOUS, LOCK = "state.npz", "state.previous.npz", "lock"
+STATE, PREVIOUS = "state.npz", "state.previous.npz"
 WEIGHTS, RECORD = "model.weights.h5", "run.json"  # of a finished run; the record comes last
 DAMAGED = ".damaged"  # appended to the name of a state file that cannot be used
 _HASH = 32  # a state file begins with the SHA-256 of the rest
-LOCKED = 4  # exit code of a command that found the run locked
-
-
-class RunIsLocked(RuntimeError):
-    """Another process is working on the same run."""
-
-
-@contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Hold the run; the lock is released when the process ends, however it ends."""
-    from filelock import FileLock, Timeout  # which loads asyncio
-
-    folder.mkdir(parents=True, exist_ok=True)
-    held = FileLock(folder / LOCK)
-    try:
-        held.acquire(timeout=0)
-    except Timeout:
-        raise RunIsLocked(f"Another process is working on {folder}.") from None
-    try:
-        yield
-    finally:
-        held.release()
 
 
 def exists(folder: Path) -> bool:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import CHECKOUT, state
+from training import CHECKOUT, locking
 from training.stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
@@ -132,7 +132,7 @@ def run_until_done(task: Task, asked: Callable[[], int] = lambda: 0) -> str:
             return "stopped" if code == STOPPED else message
         if code in (1, 2):  # refused for a reason; a retry would not help
             return message
-        attempts += code != state.LOCKED
+        attempts += code != locking.LOCKED
     return message
 
 
@@ -150,12 +150,12 @@ def _wait_until_free(task: Task, asked: Callable[[], int]) -> None:
 
 
 def _is_locked(folder: Path) -> bool:
-    if not (folder / state.LOCK).exists():
+    if not (folder / locking.LOCK).exists():
         return False
     try:
-        with state.lock(folder):
+        with locking.lock(folder):
             return False
-    except state.RunIsLocked:
+    except locking.RunIsLocked:
         return True
 
 
