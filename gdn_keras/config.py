@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -166,6 +167,12 @@ class GaussDerNetConfig:
 
     def to_dict(self) -> dict[str, Any]:
         return {"format_version": FORMAT_VERSION, **dataclasses.asdict(self)}
+
+    def sha256(self) -> str:
+        """A hash of the fields that differ from their defaults: new fields leave it as it is."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        data = {k: v for k, v in dataclasses.asdict(self).items() if v != defaults[k]}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"

@@ -42,7 +42,50 @@ def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
-class GaussDerNet(keras.Model):
+class ImageModel(keras.Model):
+    """A functional model that accepts images of its own shape only, and says so."""
+
+    def __call__(self, inputs, *args, **kwargs):
+        expected, received = self.input_shape, _shape_of(inputs)
+        if received is None or len(received) != 4 or received[1:] != expected[1:]:
+            raise ValueError(_wrong_shape(expected, received))
+        return super().__call__(inputs, *args, **kwargs)
+
+
+def _shape_of(images) -> tuple[int | None, ...] | None:
+    """None if TensorFlow has forgotten it, since earlier images had another number of axes."""
+    if isinstance(images, dict):
+        (images,) = images.values()
+    try:
+        return tuple(getattr(images, "shape", None) or np.shape(images))
+    except ValueError:
+        return None
+
+
+def _wrong_shape(expected, received) -> str:
+    height, width, channels = expected[1:]
+    text = (
+        "Images must have the shape (batch, height, width, channels) = "
+        f"(batch, {height}, {width}, {channels}). "
+    )
+    if received is None:
+        return f"{text}Received: another number of axes."
+    text += f"Received: {received}"
+    if None in received[1:]:
+        text += ", where None is a number that differs from that of earlier images"
+    if len(received) == 3:
+        missing = "[None]" if received[-1] == channels else "[..., None]"
+        return f"{text}. An axis is missing: `images{missing}` adds it."
+    if len(received) == 4 and received[3] not in (channels, None):
+        return f"{text}. `gdn_keras.adapt` with `input_channels` changes between grey and colour."
+    return (
+        f"{text}. `input_size=(height, width)` in `gdn_keras.zoo.load` or `gdn_keras.adapt` makes "
+        "a network for another size."
+    )
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class GaussDerNet(ImageModel):
     """A Gaussian derivative network as a functional Keras model.
 
     Layers are those of `blocks`, named `jet_k`, `norm_k` and, after the activation, `relu_k`
@@ -137,7 +180,7 @@ class GaussDerNet(keras.Model):
 
     def scale_logits_model(self) -> keras.Model:
         """The same weights, giving (batch, scale channel, class) before pooling over scale."""
-        return keras.Model(self.input, self._scale_logits, name="scale_logits")
+        return ImageModel(self.input, self._scale_logits, name="scale_logits")
 
     def maps_model(self, layer: int | None = None) -> keras.Model:
         """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
@@ -153,7 +196,7 @@ class GaussDerNet(keras.Model):
             raise ValueError(
                 f"`layer` must be from 1 to {self.config.num_layers}. Received: layer={layer}."
             )
-        return keras.Model(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
+        return ImageModel(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
 
     def get_config(self):
         return {

@@ -28,6 +28,7 @@ from gdn_keras.zoo.loading import download as download
 from gdn_keras.zoo.loading import info as info
 from gdn_keras.zoo.loading import list_models as list_models
 from gdn_keras.zoo.loading import load as load
+from gdn_keras.zoo.loading import verify as verify
 from gdn_keras.zoo.records import Golden as Golden
 from gdn_keras.zoo.records import Metrics as Metrics
 from gdn_keras.zoo.records import ModelInfo as ModelInfo

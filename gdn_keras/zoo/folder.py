@@ -80,6 +80,11 @@ def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
         raise ValueError(f"{path} is not a complete zoo folder: {', '.join(missing)} missing.")
     config = read_json(path / CONFIG_FILE, _check_config)
     metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
+    if metrics.config_sha256 not in ("", config.sha256()):
+        raise ValueError(
+            f"{path / CONFIG_FILE} is not the config of this network: its sha256 must be "
+            f"{metrics.config_sha256}, as in {METRICS_FILE}. Received: {config.sha256()}."
+        )
     if any(len(row) != config.num_classes for row in metrics.golden.logits):
         raise ValueError(
             f"{path / METRICS_FILE}: the golden logits must have {config.num_classes} classes."
@@ -108,8 +113,8 @@ def write_folder(
     Args:
         config: of the network, as `load` will build it.
         weights: the network, or a `.weights.h5` of it.
-        metrics: the parameter and operation counts, the hash and the size of the weights are
-            filled in here.
+        metrics: the parameter and operation counts, the hashes of weights and config, and the
+            size of the weights are filled in here.
         recipe: plain data; must have `RECIPE_KEYS`.
         card: the text of the folder's README.md.
         figures: pictures that the card shows, by file name (.png or .svg).
@@ -142,6 +147,7 @@ def write_folder(
             multiply_adds_dense=count_multiply_adds(config, dense=True),
             weights_sha256=file_sha256(new / WEIGHTS_FILE),
             weights_bytes=(new / WEIGHTS_FILE).stat().st_size,
+            config_sha256=config.sha256(),
         )
         (new / CONFIG_FILE).write_text(config.to_json(), encoding="utf-8")
         (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")

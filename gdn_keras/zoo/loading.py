@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
 from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.scale_space import METHODS
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
 
 logger = logging.getLogger("gdn_keras.zoo")
+GOLDEN_TOLERANCE = 1e-3  # of the largest logit; those of a changed network differ by far more
 
 
 @renamed_arguments(pooling="scale_pooling", jet="jet_order", kernel="method")
@@ -152,6 +155,29 @@ def load(
         assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
         logger.debug("loaded %s", folder.weights_file)
     return model
+
+
+def verify(name: str | os.PathLike, **where: Any) -> float:
+    """Check that a network on this machine gives the logits that were published with it.
+
+    All files are compared with their hashes, as in `load`; then the logits of a few sample images
+    are computed again. Returns the largest deviation; more than `GOLDEN_TOLERANCE` of the largest
+    logit raises a `ValueError`. The arguments are those of `load`.
+    """
+    from gdn_keras.datasets import load_samples
+
+    golden = read(name, **where).metrics.golden
+    model = load(name, **where)
+    images = load_samples(golden.sample_set).images[list(golden.indices)]
+    expected = np.array(golden.logits)
+    deviation = float(np.abs(model.predict_on_batch(images) - expected).max())
+    limit = GOLDEN_TOLERANCE * float(np.abs(expected).max())
+    if not deviation <= limit:
+        raise ValueError(
+            f"{name} does not give its published logits: they must agree to {limit:.2g}. "
+            f"Received: a deviation of {deviation:.2g}."
+        )
+    return deviation
 
 
 def download(
