@@ -253,7 +253,7 @@ def test_images_for_networks_of_other_data_need_another_fit(capsys, root, photo,
     path = tmp_path / "birds" / "metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"dataset": "my_birds"}))
     code, _, error = run(capsys, "predict", "./birds", photo)
-    assert code == 1 and "give another `fit` than 'trained', such as 'contain'" in error
+    assert code == 1 and "use another `fit` than 'trained', such as 'contain'" in error
     code, out, _ = run(capsys, "predict", "./birds", photo, "--fit", "contain")
     assert code == 0 and "resized from 120x90 to 64x48" in out
 
