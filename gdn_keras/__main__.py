@@ -1,4 +1,4 @@
-"""The command line of the zoo: python -m gdn_keras list | info | predict | download | evaluate.
+"""The command line of the zoo: python -m gdn_keras list | info | predict | verify | download | evaluate.
 
 Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.
 """
@@ -120,6 +120,14 @@ def _as_json(image, prediction) -> dict:
     }
 
 
+def _verify(args) -> int:
+    deviation = zoo.verify(args.name, offline=args.offline or None)
+    print(
+        f"{args.name}: all hashes agree; logits differ from the published ones by {deviation:.1e}"
+    )
+    return 0
+
+
 def _download(args) -> int:
     path = zoo.download(
         args.name, revision=args.revision, cache_dir=args.cache_dir, force=args.force
@@ -208,6 +216,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--figure", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
     _add_offline(command)
     command.add_argument("--json", action="store_true")
+
+    text = (
+        "compare the files of a network with their hashes, and its logits with the published ones"
+    )
+    command = add("verify", _verify, text)
+    _add_name(command)
+    _add_offline(command)
 
     command = add("download", _download, "download a network; prints its folder")
     _add_name(command)

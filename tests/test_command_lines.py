@@ -90,6 +90,7 @@ def test_answers_come_without_keras(command):
         ("gdn_keras info nosuch", 1, "Unknown model 'nosuch'"),
         ("gdn_keras predict nosuch photo.png", 1, "Unknown model 'nosuch'"),
         ("gdn_keras predict cifar_avg_2jet nosuch.png", 1, "no file nosuch.png"),
+        ("gdn_keras verify nosuch", 1, "Unknown model 'nosuch'"),
         ("gdn_keras evaluate cifar_avg_2jet --size 3", 1, "`size_factor` must be"),
         ("gdn_keras.datasets prepare nosuch", 2, "invalid choice: 'nosuch'"),
         ("gdn_keras.datasets prepare rescaled_cifar10 --size-factor 3", 1, "`size_factor` must be"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from zoo_tools import tiny_config, tiny_model, weights_of, write_tiny
 
-from gdn_keras import zoo
+from gdn_keras import GaussDerNetConfig, zoo
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
 
@@ -256,3 +256,37 @@ def test_a_new_version_replaces_the_whole_folder(folder):
     assert sorted(path.name for path in folder.iterdir()) == sorted(zoo.FILES)
     assert [path.name for path in folder.parent.iterdir()] == ["net"]
     zoo.load(folder)
+
+
+# === The config ===
+
+
+def test_a_changed_config_is_rejected(folder):
+    """It would build another function from the same weights."""
+    assert zoo.read_folder(folder).metrics.config_sha256
+    edit_json(folder / "config.json", sigma_ratio=1.98)
+    with pytest.raises(ValueError, match=r"config\.json is not the config of this network: its"):
+        zoo.load(folder)
+
+
+def test_folders_from_before_the_hash_of_the_config_are_read(folder):
+    edit_json(folder / "metrics.json", config_sha256=...)
+    assert zoo.verify(folder) < 1e-4
+
+
+def test_verify_notices_a_forged_config(folder):
+    config = json.loads((folder / "config.json").read_text())
+    edit_json(folder / "config.json", sigma_ratio=1.98)
+    changed = GaussDerNetConfig.from_dict({**config, "sigma_ratio": 1.98})
+    edit_json(folder / "metrics.json", config_sha256=changed.sha256())
+    zoo.load(folder)
+    with pytest.raises(ValueError, match="net does not give its published logits: they must agree"):
+        zoo.verify(folder)
+
+
+def test_hash_of_a_config_does_not_depend_on_how_it_is_written():
+    config = tiny_config()
+    assert config.sha256() == GaussDerNetConfig.from_json(config.to_json()).sha256()
+    assert config.sha256() == config.replace(jet_order=2, activation="relu").sha256()
+    assert config.sha256() != config.replace(jet_order=3).sha256()
+    assert config.sha256() != config.replace(sigma_ratio=1.98).sha256()

@@ -80,14 +80,14 @@ def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
         raise ValueError(f"{path} is not a complete zoo folder: {', '.join(missing)} missing.")
     config = read_json(path / CONFIG_FILE, _check_config)
     metrics = read_json(path / METRICS_FILE, Metrics.from_dict)
+    if any(len(row) != config.num_classes for row in metrics.golden.logits):
+        raise ValueError(
+            f"{path / METRICS_FILE}: the golden logits must have {config.num_classes} classes."
+        )
     if metrics.config_sha256 not in ("", config.sha256()):
         raise ValueError(
             f"{path / CONFIG_FILE} is not the config of this network: its sha256 must be "
             f"{metrics.config_sha256}, as in {METRICS_FILE}. Received: {config.sha256()}."
-        )
-    if any(len(row) != config.num_classes for row in metrics.golden.logits):
-        raise ValueError(
-            f"{path / METRICS_FILE}: the golden logits must have {config.num_classes} classes."
         )
     return Folder(
         path=path,

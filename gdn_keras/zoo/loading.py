@@ -158,11 +158,13 @@ def load(
 
 
 def verify(name: str | os.PathLike, **where: Any) -> float:
-    """Check that a network on this machine gives the logits that were published with it.
+    """Check that a network gives the logits that were published with it.
 
-    All files are compared with their hashes, as in `load`; then the logits of a few sample images
-    are computed again. Returns the largest deviation; more than `GOLDEN_TOLERANCE` of the largest
-    logit raises a `ValueError`. The arguments are those of `load`.
+    The config and the weights are compared with their hashes, as in `load`; then the logits of a
+    few sample images are computed again. Returns the largest deviation; one of more than
+    `GOLDEN_TOLERANCE` times the largest logit raises a `ValueError`.
+
+    The arguments are the first and the last three of `load`.
     """
     from gdn_keras.datasets import load_samples
 
