@@ -1,4 +1,4 @@
-"""The command line of the zoo: python -m gdn_keras list | info | predict | verify | download | evaluate.
+"""The command line of the zoo: list, look up, use, verify, download and measure networks.
 
 Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.
 """
