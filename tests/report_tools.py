@@ -30,7 +30,7 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=N
     return zoo.Metrics(
         dataset=RECIPES[name].dataset,
         split="test",
-        num_test_images=100,
+        num_test_images=10_000,
         sampling_density=None,
         accuracy=accuracy,
         mean_accuracy=sum(accuracy.values()) / len(accuracy),
@@ -48,8 +48,9 @@ def recipe_of(name: str) -> dict:
         "budget": "cpu",
         "seed": 0,
         "lineage": [],
-        "stages": [],
-        "images_seen": 1234,
+        "ancestors": [],
+        "stages": [{"name": "single", "epochs": 20}],
+        "images_seen": 1_200_000,
     }
 
 

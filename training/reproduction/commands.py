@@ -36,8 +36,8 @@ def statistics(arguments) -> int:
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
-    from training.reproduction.report import statistics_tables
     from training.reproduction.results import Results
+    from training.reproduction.tables import statistics_tables
 
     runs = all_runs(arguments)
     print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdn_keras import datasets, plots
 from training.recipes import RECIPES
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.checks import LAW
 from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY
-from training.reproduction.results import MATCHED, Results
+from training.reproduction.results import MATCHED, Results, group_names
+from training.reproduction.sigma_checks import LAW
 from training.styles import STYLES
 
 if TYPE_CHECKING:
@@ -185,9 +185,8 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
         decides = RECIPES[name].config.scale_pooling == "max"
         caption = (
             f"Scale channels that {'decide' if decides else 'contribute to the answer'} in "
-            f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}: all "
-            "images, those classified correctly, and those classified wrongly; dots: mean scale, "
-            "dotted: what scale covariance asks for."
+            f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}; "
+            "dots: mean scale, dotted: what scale covariance predicts."
         )
         add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":
@@ -201,8 +200,7 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
         names = [name for name in ACCURACY if RECIPES[name].paper_section == section]
         here = sum(name in results.folders for name in names)
         caption = (
-            "Accuracies that the paper prints (means of 5 runs, with their standard deviations "
-            "where it prints them), and ours: "
+            "Accuracies that the paper prints (means and standard deviations of 5 runs) and ours: "
             f"{here} of {len(names)} networks are trained."
         )
         stem = f"agreement_{section.replace('.', '_')}"
@@ -219,14 +217,16 @@ def section_drawings(section: str, results: Results) -> list[Drawing]:
 
 
 def _missing(networks: Iterable[str], results: Results) -> str:
-    """What a caption says about the networks that the figure lacks."""
+    """What a caption says about the networks that are missing from the figure."""
     lists = {"trained": [], "measured": []}
     for name in networks:
         if results.curve(name) is None:
             trained = name.removesuffix(MATCHED) in results.folders
-            lists["measured" if trained else "trained"].append(f"`{name}`")
+            lists["measured" if trained else "trained"].append(name)
     return "".join(
-        f" Not yet {word}: {', '.join(names)}." for word, names in lists.items() if names
+        f" Not yet {word}: {', '.join(f'`{name}`' for name in group_names(names))}."
+        for word, names in lists.items()
+        if names
     )
 
 
