@@ -9,9 +9,10 @@ from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
 from training.recipes import RECIPES
-from training.reproduction.claims import CLAIMS, SIZE_FACTORS, Claim
+from training.reproduction.claims import SIZE_FACTORS, Claim
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
 from training.reproduction.results import Results
+from training.reproduction.statements import CLAIMS
 
 
 def tiny(name: str) -> GaussDerNetConfig:

@@ -1,5 +1,6 @@
 """The checks behind claims about histograms, STIR, sigmas and significance."""
 
+import dataclasses
 import json
 import re
 
@@ -11,16 +12,27 @@ from report_tools import (
     five_runs,
     folder,
     histograms,
+    metrics_of,
     recipe_of,
     selected,
+    tiny,
     write,
     write_learned,
 )
 
+from gdn_keras import zoo
+from gdn_keras.model import build_model
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.checks import find_peaks, selection_trend
 from training.reproduction.figures import histogram_figure
-from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, POOLED_FIXED, SPREAD
+from training.reproduction.filter_checks import derivative_filters
+from training.reproduction.paper import (
+    ACCURACY,
+    LEARNED_SIGMA_1,
+    POOLED_FIXED,
+    RATE_TAGS,
+    SPREAD,
+)
 from training.reproduction.results import Results
 from training.reproduction.sigma_checks import first_layer_spread
 from training.reproduction.verdicts import judge
@@ -99,10 +111,13 @@ def test_peaks_of_wrong_answers():
     histogram = results.folders[name].metrics.scale_histograms
     judgement = judge(claim, results)
     # more is wrong at size 1/2, and there the wrong answers of the example are at fine scales
-    assert "✓ `fashion_max_2jet`, wrong: peaks at (size 0.5, σ₀ 0.354)" in judgement.ours
+    assert "✓ `fashion_max_2jet`, wrong: peaks at (size, σ₀) = (0.5, 0.354)" in judgement.ours
     for shares in histogram.values():
         shares["wrong"] = [0.0] * 6 + [1.0]
-    assert "✗ `fashion_avg_2jet`, wrong: peaks at (size 0.5, σ₀ 2.83)" in judge(claim, results).ours
+    assert (
+        "✗ `fashion_avg_2jet`, wrong: peaks at (size, σ₀) = (0.5, 2.83)"
+        in judge(claim, results).ours
+    )
     assert "✗ `fashion_avg_2jet`: a peak at the largest size" in judge(claim, results).ours
     histogram["2.000"]["wrong"] = [0.0, 1.0] + [0.0] * 5
     judgement = judge(claim, results)
@@ -251,6 +266,73 @@ def test_a_network_is_not_compared_with_itself(learned):
 def test_spread_of_the_first_layer_is_that_of_tables_13_and_14(name):
     first, second = first_layer_spread(name, LEARNED_SIGMA_1[name].mean)
     assert (first, second) == pytest.approx((SPREAD[name].first, SPREAD[name].second), abs=0.003)
+
+
+# --- learning rates of sigmas, architecture and filters ---
+
+
+def test_the_better_of_the_smaller_rates_is_compared():
+    claim = claim_with("one of the smaller learning rates")
+    start = "cifar32_learned_sampled_bn_"
+
+    def ours(*accuracies: float) -> str:
+        names = [f"{start}{tag}" for tag in RATE_TAGS]
+        values = zip(names, accuracies, strict=True)
+        return judge(claim, Results({n: folder(n, {"1.000": v}) for n, v in values})).ours
+
+    assert ours(0.85, 0.87, 0.84) == f"✓ `{start}lr1e-3`: +3.00 ppt"
+    assert ours(0.85, 0.80, 0.87) == f"✗ `{start}lr1e-4`: -2.00 ppt"
+    assert ours(0.87, 0.87, 0.868).startswith("?")
+
+
+def test_sampled_and_integrated_derivatives_learn_the_same_sigmas(learned):
+    claim = claim_with("learn the same sigmas")
+    assert judge(claim, learned).verdict == "reproduced"
+    other = Results(learned.folders)
+    stretched = {n: s * (1 if "sampled" in n else 1.5) for n, s in learned.sigmas.items()}
+    object.__setattr__(other, "sigmas", stretched)
+    assert judge(claim, other).verdict == "not reproduced"
+
+
+def test_channels_that_share_no_weights_are_noticed(tmp_path):
+    claim = claim_with("share all weights")
+    for name in claim.models:
+        write(tmp_path, name, curve(0.9, 0.9, 0.9))
+    results = Results.read(tmp_path)
+    assert judge(claim, results)[:2] == ("reproduced", "14 of 14 checks hold")
+    average = results.folders["fashion_avg_2jet"]
+    results.folders["fashion_avg_2jet"] = dataclasses.replace(
+        average,
+        path=results.folders["cifar_single_2jet"].path,  # weights for other inputs
+        config=average.config.replace(channel_sigmas=(1.0, 2.0)),
+    )
+    ours = judge(claim, results).ours
+    assert ours.startswith("12 of 14") and "✗ `fashion_avg_2jet`: 2 channels √2 apart" in ours
+
+
+@pytest.mark.parametrize("kind, holds", [("derivatives", True), ("mixed", False)])
+def test_filters_that_are_derivatives_are_recognised(tmp_path, kind, holds):
+    """Pure first derivatives below, random sums above, or the other way round."""
+    name = "cifar_avg_2jet"
+    model = build_model(tiny(name).replace(widths=(8,) * 5))
+    rng = np.random.default_rng(0)
+    for layer in range(1, 7):
+        weights = model.get_layer(f"jet_{layer}").weights[0]
+        values = rng.normal(size=weights.shape)
+        if (layer <= 2) == holds:
+            values[:] = 0
+            values[0] = 1  # the first term is the derivative along x
+        weights.assign(values)
+    zoo.write_folder(
+        tmp_path / name,
+        config=model.config,
+        weights=model,
+        metrics=metrics_of(name, curve(0.9, 0.9, 0.9)),
+        recipe=recipe_of(name),
+        card="",
+    )
+    checks = derivative_filters(claim_with("resemble directional"), Results.read(tmp_path))
+    assert checks[0].holds == holds and ("100 % in the " in checks[0].text)
 
 
 # --- significance ---

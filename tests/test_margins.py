@@ -7,7 +7,6 @@ import pytest
 from report_tools import claim_with, curve, folder, recipe_of
 
 from training import CHECKOUT
-from training.reproduction.claims import CLAIMS
 from training.reproduction.margins import (
     UNEVEN,
     beyond,
@@ -17,6 +16,7 @@ from training.reproduction.margins import (
     uneven_training,
 )
 from training.reproduction.results import Results
+from training.reproduction.statements import CLAIMS
 from training.reproduction.verdicts import judge
 
 SINGLE, MAX, AVERAGE = (f"fashion_{pooling}_2jet" for pooling in ("single", "max", "avg"))

@@ -14,7 +14,7 @@ import scipy
 
 from gdn_keras.datasets.stir import STIR_SIZES
 from training.recipes import RECIPES
-from training.reproduction import sigma_checks
+from training.reproduction import filter_checks, sigma_checks
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.claims import MUCH, OBJECT_SIZES, Check, Claim
 from training.reproduction.margins import ERRORS, beyond, error_of, margin
@@ -46,6 +46,7 @@ RULES = {
     "than above, and dropout gains more below the sizes trained on than at the others",
     "significant": f"both p below {SIGNIFICANCE:g}, from at least {SEVERAL} runs per setting",
     **sigma_checks.RULES,
+    **filter_checks.RULES,
 }
 
 
@@ -115,8 +116,9 @@ def _peaks(name: str, group: str, results: Results) -> tuple[list[tuple[int, int
     """Size and scale channel of the strong peaks, and a text about them."""
     sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
     peaks = find_peaks(results.histogram(name, group))
-    at = ", ".join(f"(size {sizes[s]:.3g}, σ₀ {sigmas[c]:.3g})" for s, c in peaks)
-    return peaks, f"`{name}`, {group}: {f'peaks at {at}' if peaks else 'no strong peak'}"
+    at = ", ".join(f"({sizes[s]:.3g}, {sigmas[c]:.3g})" for s, c in peaks)
+    found = f"peaks at (size, σ₀) = {at}" if peaks else "no strong peak"
+    return peaks, f"`{name}`, {group}: {found}"
 
 
 def _wrong_peak_checks(claim: Claim, results: Results) -> list[Check]:
@@ -305,6 +307,7 @@ class CheckMethod(NamedTuple):
 
 _OBJECTS = (_has_object_sizes, "not measured at all sizes of the objects")
 _SHARES = (_has_histogram, "the shares of the scale channels are not measured")
+_WEIGHTS = (filter_checks.has_weights, "the weights are missing")
 _NO_MATCH = "matched sigmas are not measured"
 _RUNS = (
     _has_runs,
@@ -322,6 +325,11 @@ CHECKS: dict[str, CheckMethod] = {
     "stir dropout": CheckMethod(_stir_dropout_checks, *_OBJECTS),
     "growth": CheckMethod(sigma_checks.growth),
     "no drop": CheckMethod(sigma_checks.no_drop),
+    "same sigmas": CheckMethod(sigma_checks.same_sigmas),
+    "smaller rate": CheckMethod(sigma_checks.smaller_rate),
+    "architecture": CheckMethod(filter_checks.architecture, *_WEIGHTS),
+    "derivative filters": CheckMethod(filter_checks.derivative_filters, *_WEIGHTS),
+    "complex filters": CheckMethod(filter_checks.complex_filters, *_WEIGHTS),
     "first sigmas": CheckMethod(sigma_checks.first_sigmas),
     "spread": CheckMethod(sigma_checks.spread),
     "significance": CheckMethod(_significance_checks, *_RUNS),

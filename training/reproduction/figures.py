@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdn_keras import datasets, plots
 from training.recipes import RECIPES
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY
 from training.reproduction.results import MATCHED, Results, group_names
 from training.reproduction.sigma_checks import LAW
+from training.reproduction.statements import CLAIMS
 from training.styles import STYLES
 
 if TYPE_CHECKING:

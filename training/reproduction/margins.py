@@ -37,16 +37,15 @@ def rule() -> str:
         for std, title in zip(RUN_DEVIATION.values(), ("Fashion-MNIST", "CIFAR-10"), strict=True)
     )
     return (
-        "*Inconclusive*: for more than half of the values, the distance to what the claim asks for "
-        "is smaller than what chance or training can make, whichever side it is on. The zoo has "
-        f"one run of each network, so a difference of two accuracies must exceed {ERRORS} standard "
-        "errors, made of the binomial errors of both on their test images (as if these were "
-        "different images, which overstates it) and of the deviation between runs that the paper "
-        f"prints ({spread}, elsewhere the larger). The margin is at least {UNEVEN:g} ppt where "
-        "training was *uneven*: from the point where the training of the two separated (one "
-        "started from the other, or both from a common ancestor), one of them was trained on more "
-        f"than {EVEN:g} times as many images, or on less than an epoch. Networks derived by "
-        "weight transfer are not trained, so that this does not apply to them."
+        "*Inconclusive*: for more than half of the values, the distance to what the claim says is "
+        "smaller than what chance or training can make, on either side. The zoo has one run of "
+        f"each network, so a difference must exceed {ERRORS} standard errors: the binomial errors "
+        "of both accuracies (as if on different test images, which overstates it) and the "
+        f"deviation between runs that the paper prints ({spread}, elsewhere the larger). It must "
+        f"exceed {UNEVEN:g} ppt where training was *uneven*: after the point where the training of "
+        "the two separated (one started from the other, or both from a common ancestor), one of "
+        f"them was trained on more than {EVEN:g} times as many images, or on less than an epoch. "
+        "Networks derived by weight transfer are exempt, since they are not trained."
     )
 
 

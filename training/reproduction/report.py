@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from gdn_keras import plots
 from training.recipes import RECIPES, Recipe, derived, trained
-from training.reproduction.claims import ALIKE, CLAIMS, Claim
+from training.reproduction.claims import ALIKE, Claim
 from training.reproduction.figures import Drawing, section_drawings
 from training.reproduction.results import MATCHED, Results
+from training.reproduction.statements import CLAIMS
 from training.reproduction.tables import (
     MARKS,
     NONE,
+    UNTRAINED,
     curve_table,
     marked,
     printed_table,
@@ -32,6 +34,7 @@ from training.reproduction.verdicts import VERDICTS, bounds, judge, overall, rul
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {
+    "2": "Receptive fields, architecture and covariance",
     "6.1": "Rescaled Fashion-MNIST",
     "6.2": "Rescaled Fashion-MNIST with translations",
     "6.3": "Rescaled CIFAR-10",
@@ -41,6 +44,7 @@ SECTIONS = {
     "7.3": "Pooling over scales with logsumexp",
     "7.4": "Discretisations of the Gaussian derivatives",
     "7.5": "Learned scales",
+    "8": "Activation maps and filters",
     "A.1": "Training all scale channels, or transferring one",
     "A.2": "What the first layer learns",
     "A.3": "Significance",
@@ -77,7 +81,8 @@ def compose(results: Results) -> tuple[str, list[Drawing]]:
     sections, drawings = [], []
     for number in SECTIONS:
         section = _section(number, results)
-        for drawing in section_drawings(number, results):
+        judged = overall(section.verdicts) != UNTRAINED  # few networks make no figure
+        for drawing in section_drawings(number, results) if judged else ():
             if drawing.figure is not None:
                 drawings.append(drawing)
                 file = f"{FIGURES}/{PREFIX}{drawing.stem}"
@@ -87,6 +92,7 @@ def compose(results: Results) -> tuple[str, list[Drawing]]:
     lines = [*_head(results), *_summary(sections)]
     for section in sections:
         lines += section.lines
+    lines += ["## Where the paper leaves a choice", "", *(f"- {line}" for line in _CHOICES), ""]
     lines += ["## How verdicts are given", "", *rules()]
     return "\n".join(lines).rstrip() + "\n", drawings
 
@@ -118,8 +124,8 @@ def _head(results: Results) -> list[str]:
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it, so that lower "
         "accuracies are expected. With `cpu`, networks are trained and measured on coarse grids "
         "(sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
-        "computes every pixel. Section 7.4, for which the paper prints numbers, is judged on both. "
-        "The zoo has one run of each network; the paper's Tables 5 to 8 and its curves on STIR are "
+        "computes every pixel; section 7.4, for which it prints numbers, is judged on both. The "
+        "zoo has one run of each network; the paper's Tables 5 to 8 and its curves on STIR are "
         "means of 5.",
         "",
     ]
@@ -220,6 +226,8 @@ def _networks_table(
         return printed_table(own, results)
     if number == "A.2":
         return sigma_table(results)
+    if not own and number != "A.3":
+        return [], []
     if number == "A.3":
         return statistics_tables(results, only_measured=True), []
     if number == "A.1":  # also the single networks of other sections, with matched sigmas
@@ -247,6 +255,17 @@ _ALSO_SHOWN = {
         "images.",
     ),
 }
+
+
+_CHOICES = (
+    "Padding: the paper names reflection, for CIFAR-10. Zeros for Fashion-MNIST, whose background "
+    "is black, and reflection for STIR are our reading.",
+    "Rescaling: the paper uses MATLAB's bicubic interpolation. Our reading is the same kernel on a "
+    "grid that is symmetric about the centre of the image; MATLAB's grid aligns the left edges, "
+    "which moves the object where the new size is not a whole number of pixels.",
+    "Grids: coarse scales are computed on grids coarsened by powers of two, so that covariance "
+    "holds for factors of 2 only. On every pixel, as in the paper, it holds for factors of √2.",
+)
 
 
 def _anchor(number: str) -> str:

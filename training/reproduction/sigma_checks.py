@@ -9,16 +9,20 @@ import numpy as np
 from gdn_keras.scale_space import derivative_kernel, spatial_spread
 from training.recipes import RECIPES
 from training.reproduction.claims import Check, Claim
+from training.reproduction.margins import beyond, margin
+from training.reproduction.paper import RATE_TAGS
 from training.reproduction.results import Results
 
 LAW, LAW_FACTOR = (0.5, 1.7), 1.6
 FINE = 1.0  # pixels
 SAME_SPREAD = 1.25
+SAME_SIGMA = 1.25
 RULES = {
     "roughly as 1/2 · 1.7^(k−1)": f"within a factor of {LAW_FACTOR:g}, last layer not counted",
     "a fine scale": f"σ of the first layer below {FINE:g} pixel, where it starts",
     "nearly the same spread": f"largest at most {SAME_SPREAD:g} times the smallest of a data set, "
     "where several networks are trained",
+    "the same sigmas": f"within a factor of {SAME_SIGMA:g} from layer 2 on",
 }
 
 
@@ -50,6 +54,33 @@ def no_drop(claim: Claim, results: Results) -> list[Check]:
         ratio = results.sigmas[name][-1] / results.sigmas[name][-2]
         text = f"`{name}`: last layer {ratio:.2f} times the one before"
         checks.append(Check(text, bool(ratio >= 1)))
+    return checks
+
+
+def same_sigmas(claim: Claim, results: Results) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        other = name.replace("_sampled_", "_integrated_")
+        if other != name and other in claim.models:
+            ratios = results.sigmas[other] / results.sigmas[name]
+            factor = float(np.exp(np.abs(np.log(ratios[1:])).max()))
+            text = f"`{other}`: a factor of {factor:.2f} at most, {ratios[0]:.2f} in layer 1"
+            checks.append(Check(text, factor <= SAME_SIGMA and bool(ratios[0] < 1)))
+    return checks
+
+
+def smaller_rate(claim: Claim, results: Results) -> list[Check]:
+    """Whether the better of the two smaller learning rates beats the largest, per method."""
+    largest, *smaller = RATE_TAGS[::-1]
+    checks = []
+    for name in claim.models:
+        others = [name.replace(largest, tag) for tag in smaller]
+        if name.endswith(largest) and {*others} <= {*claim.models}:
+            accuracy = {n: results.accuracies[n][1.0] for n in (name, *others)}
+            best = max(others, key=accuracy.get)
+            gain = accuracy[best] - accuracy[name]
+            better = beyond(gain, margin(best, name, results, [1.0]))
+            checks.append(Check(f"`{best}`: {gain:+.2f} ppt", better))
     return checks
 
 

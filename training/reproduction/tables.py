@@ -49,21 +49,17 @@ def table(header: str, align: str, rows: list[list[str]]) -> list[str]:
 
 
 def waiting(claims: list[str], names: Iterable[str]) -> list[str]:
-    """What is not yet trained; a reader opens a longer list by clicking."""
+    """What is not yet trained: claims, which a reader opens by clicking, and networks."""
     names = list(names)
-    shown = ", ".join(f"`{name}`" for name in group_names(names))
-    if len(names) <= _FEW and not claims:
-        return [f"Not yet trained: {shown}.", ""] if names else []
-    counts = [f"{len(claims)} claim{'s' * (len(claims) > 1)}"] if claims else []
-    counts += [f"{len(names)} network{'s' * (len(names) > 1)}"] if names else []
-    return [
-        f"<details><summary>Not yet trained: {', '.join(counts)}</summary>",
-        "",
-        " ".join([*claims, f"Networks: {shown}." if names else ""]).strip(),
-        "",
-        "</details>",
-        "",
-    ]
+    networks = f"{len(names)} networks (`python -m training list` names them)"
+    if len(names) <= _FEW:
+        networks = ", ".join(f"`{name}`" for name in group_names(names))
+    lines = [f"Not yet trained: {networks}.", ""] if names else []
+    if claims:
+        summary = f"Claims that wait for networks: {len(claims)}"
+        claims = f"<details><summary>{summary}</summary>{' '.join(claims)}</details>"
+        lines += [claims, ""]
+    return lines
 
 
 # === Networks ===
@@ -155,7 +151,7 @@ def statistics_tables(results: Results, *, only_measured: bool = False) -> list[
             lines += ["Ours:", "", *ours.splitlines(), ""]
         else:
             missing.append(statistics)
-    if missing:
+    if missing and not only_measured:
         names = [n for s in missing for row_ in networks_of(s).values() for n in row_]
         lines += [
             f"{', '.join(s.where.partition(',')[0] for s in missing)}: ours are {UNMEASURED}; they "

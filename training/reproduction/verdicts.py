@@ -29,7 +29,7 @@ OFF, PARTLY_OFF = 0.1, 0.25  # relative to a sigma that the paper prints
 PART = 0.5  # of what a claim says
 MOST = 2 / 3  # the paper's own Tables 5 to 8 then support its "generally" and "mostly"
 ENOUGH = 0.5  # of the networks of a claim, or of what a section says
-_OPEN = ("not yet trained", "not yet measured", "cannot be compared")
+_OPEN = ("not yet trained", "not yet measured")
 _SHOWN = 6  # checks in one line
 
 
@@ -70,12 +70,12 @@ def rules() -> list[str]:
         "",
         margins.rule(),
         "",
-        f"A claim is judged on the networks that are trained; if all of it holds for them, it "
-        f"*holds so far*. With less than {100 * ENOUGH:g} % of its networks, a claim can only be "
-        "*not reproduced*; otherwise it counts as not yet trained, or as *not yet measured* "
-        "where networks exist but not the numbers. The same applies to a section. A claim about "
-        "the average of all networks needs all of them. *Cannot be compared*: it cannot be "
-        "decided from the zoo, for the reason given.",
+        "A claim is judged on the networks that are trained; if all of it holds for them, it "
+        f"*holds so far*. With less than {100 * ENOUGH:g} % of its networks it can only be *not "
+        "reproduced*; otherwise it is not yet trained, or *not yet measured* where networks exist "
+        "but not the numbers. The same applies to a section until more than half of it is judged. "
+        "A claim about the average of all networks needs all of them. *Cannot be compared*: "
+        "nothing in the zoo can decide it.",
         "",
         "How the paper's words are read:",
         "",
@@ -106,11 +106,12 @@ def overall(verdicts: Iterable[str]) -> str:
     every = list(verdicts)
     if len(set(every)) == 1:
         return every[0]
+    every = [verdict for verdict in every if verdict != "cannot be compared"]
     judged = [verdict for verdict in every if verdict not in _OPEN]
     decided = {verdict for verdict in judged if verdict != "inconclusive"}
     if decided == {"not reproduced"}:
         return "not reproduced"
-    if not judged or len(judged) < ENOUGH * len(every):
+    if len(judged) <= ENOUGH * len(every):
         return "not yet trained" if "not yet trained" in every else "not yet measured"
     if not decided:
         return "inconclusive"
@@ -154,7 +155,11 @@ def judge(claim: Claim, results: Results) -> Judgement:
         checks = method.check(part, results)
         if not checks:  # those that exist are not the ones to compare
             untrained = extent.endswith("trained")
-            return Judgement("not yet trained" if untrained else "not yet measured", missing)
+            return (
+                Judgement("not yet trained")
+                if untrained
+                else Judgement("not yet measured", missing)
+            )
         states, text = [_STATES[check.holds] for check in checks], _list_checks(checks)
     verdict = _verdict(states, claim, complete=not extent)
     waits = share < ENOUGH and verdict != "not reproduced" or claim.on_average and extent
