@@ -42,3 +42,17 @@ def statistics(arguments) -> int:
     runs = all_runs(arguments)
     print("\n".join(statistics_tables(Results.read(zoo_folder(arguments), runs_dir=runs))))
     return 0
+
+
+def verify(arguments) -> int:
+    from training.reproduction import verify as verification
+
+    folder = zoo_folder(arguments) / arguments.name
+    if arguments.samples:
+        comparisons = verification.verify_samples(folder)
+    else:
+        comparisons = verification.verify(
+            folder, sizes=arguments.sizes, limit=arguments.limit, data_dir=arguments.data
+        )
+    print(verification.format_comparisons(comparisons))
+    return 0 if all(comparison.agrees for comparison in comparisons) else 1
