@@ -35,7 +35,7 @@ class Drawing(NamedTuple):
 # === Kinds of figures ===
 
 
-def known_curves(results: Results, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
+def measured_curves(results: Results, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
     """Label -> curve of those of `networks`, label -> name, that are there."""
     curves = {label: results.curve(name) for label, name in networks.items()}
     return {label: curve for label, curve in curves.items() if curve}
@@ -49,7 +49,7 @@ def curves_figure(
     With a section, also the accuracies that the paper's text names there. Where some curves lie
     so close together that another one hides their differences, a second panel shows these alone.
     """
-    curves = known_curves(results, networks)
+    curves = measured_curves(results, networks)
     if len(curves) < 2:
         return None
     paper = {
@@ -93,7 +93,7 @@ def histogram_figure(results: Results, name: str) -> Figure | None:
 
 
 def stir_figure(results: Results, dataset: str) -> Figure | None:
-    """One panel per range of training sizes, ours beside the published networks."""
+    """One panel per range of training sizes, ours and the published networks."""
     scenarios, ranges = {}, datasets.get(dataset).sizes.ranges
     for sizes in ranges:
         names = {

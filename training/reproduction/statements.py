@@ -155,11 +155,11 @@ CLAIMS: tuple[Claim, ...] = (
     _said("6.4", "stir_sign_mid_{drop,nodrop}",
           "Trained on middle-size signs, the accuracy at these sizes is about 5 ppt above the "
           "GD-CNN of Velasco-Forero.", printed="roughly 5 ppt",
-          unavailable="the numbers of this network are not published"),
+          unavailable="we do not have the numbers of this network"),
     _said("6.4", "stir_aerial_mid_{drop,nodrop}",
           "Trained on middle-size aerial objects, the accuracy at these sizes is about 2 ppt above "
           "the GD-CNN of Velasco-Forero.", printed="approximately 2 ppt",
-          unavailable="the numbers of this network are not published"),
+          unavailable="we do not have the numbers of this network"),
     # --- 7.1 regularisation ---
     _two("7.1", "fashion_avg_2jet_drop",
          "On Fashion-MNIST with average pooling, scale-channel dropout changes next to nothing.",

@@ -187,7 +187,7 @@ def pairwise_statistics(
 
     Args:
         runs: accuracies per method, shape (settings, runs).
-        pairs: the methods to compare; all pairs unless told.
+        pairs: the methods to compare; all pairs by default.
     """
     runs, pairs = _methods(runs, pairs)
     return {
