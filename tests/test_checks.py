@@ -25,7 +25,7 @@ from gdn_keras.model import build_model
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.checks import find_peaks, selection_trend
 from training.reproduction.figures import histogram_figure
-from training.reproduction.filter_checks import derivative_filters
+from training.reproduction.filter_checks import derivative_filters, randomise, resembling
 from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -317,7 +317,7 @@ def test_filters_that_are_derivatives_are_recognised(tmp_path, kind, holds):
     model = build_model(tiny(name).replace(widths=(8,) * 5))
     rng = np.random.default_rng(0)
     for layer in range(1, 7):
-        weights = model.get_layer(f"jet_{layer}").weights[0]
+        weights = model.get_layer(f"jet_{layer}").kernel
         values = rng.normal(size=weights.shape)
         if (layer <= 2) == holds:
             values[:] = 0
@@ -331,8 +331,24 @@ def test_filters_that_are_derivatives_are_recognised(tmp_path, kind, holds):
         recipe=recipe_of(name),
         card="",
     )
-    checks = derivative_filters(claim_with("resemble directional"), Results.read(tmp_path))
-    assert checks[0].holds == holds and ("100 % in the " in checks[0].text)
+    derivatives, laplacians = derivative_filters(
+        claim_with("resemble directional"), Results.read(tmp_path)
+    )
+    assert derivatives.holds == holds and "100% in the " in derivatives.text
+    assert laplacians.text.startswith(f"`{name}`: ")
+
+
+def test_random_filters_resemble_nothing_but_by_chance(tmp_path):
+    name = "cifar_avg_2jet"
+    model = build_model(tiny(name).replace(widths=(16,) * 5))
+    rng = np.random.default_rng(1)
+    for layer in range(1, 7):
+        kernel = model.get_layer(f"jet_{layer}").kernel
+        kernel.assign(rng.normal(size=kernel.shape))
+    before = resembling(model).derivatives
+    randomise(model)
+    assert resembling(model).derivatives[1:5] == pytest.approx(before[1:5], abs=0.12)
+    assert min(before[1:5]) > 0.1  # so that a share alone proves nothing
 
 
 # --- significance ---

@@ -126,7 +126,7 @@ def _head(results: Results) -> list[str]:
         "(sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
         "computes every pixel; section 7.4, for which it prints numbers, is judged on both. The "
         "zoo has one run of each network; the paper's Tables 5 to 8 and its curves on STIR are "
-        "means of 5. See [what these numbers are](numbers.md) before quoting one.",
+        "means of 5. Read [what these numbers are](numbers.md) first.",
         "",
     ]
 

@@ -260,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
     # --- 8 maps and filters ---
     _said("8", "fashion_translated_max_2jet cifar_avg_2jet",
           "Activation maps show where the object is and which of its parts count.",
-          unavailable="judged by eye; the [gallery](GALLERY.md) shows maps"),
+          unavailable="judged by eye, see the [gallery](GALLERY.md)"),
     _said("8", "cifar_avg_2jet",
           "Filters of the 2-jet network resemble directional derivatives, most of all in the "
           "lowest layers, and some resemble the Laplacian.",
@@ -271,7 +271,7 @@ CLAIMS: tuple[Claim, ...] = (
           check="complex filters"),
     _said("8", "cifar_avg_2jet",
           "Some filters of the first layer are concentrated at their centre.",
-          unavailable="judged by eye; the [gallery](GALLERY.md) shows the strongest filters"),
+          unavailable="judged by eye, see the [gallery](GALLERY.md)"),
     # --- A.1 multi-scale-channel training ---
     _two("A.1", _MULTI,
          "Training all scale channels together is much better than transferring the weights of a "
