@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo page test lint audit bench
+.PHONY: demo page verify test lint audit bench
 
 demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
 
 page: $(VENV)/installed-onnx
 	$(BIN)/python -m export page --serve
+
+verify: $(VENV)/installed-core
+	$(BIN)/python -m training verify fashion28_discrete_s1p00 --samples
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15

@@ -11,8 +11,9 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
 from training.budgets import plan_run
 from training.recipes import RECIPES
-from training.reproduction.claims import CLAIMS, SIZE_FACTORS, Claim
+from training.reproduction.claims import SIZE_FACTORS, Claim
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
+from training.reproduction.statements import CLAIMS
 from training.reproduction.zoo_results import ZooResults
 
 
@@ -32,7 +33,7 @@ def metrics_of(name: str, accuracy: dict[str, float], histograms=None, matched=N
     return zoo.Metrics(
         dataset=RECIPES[name].dataset,
         split="test",
-        num_test_images=100,
+        num_test_images=10_000,
         sampling_density=None,
         accuracy=accuracy,
         mean_accuracy=sum(accuracy.values()) / len(accuracy),
@@ -56,8 +57,9 @@ def recipe_of(name: str) -> dict:
         "budget": "cpu",
         "seed": 0,
         "lineage": [],
-        "stages": [],
-        "images_seen": 1234,
+        "ancestors": [],
+        "stages": [] if RECIPES[name].transfer_from else [stage_of(name, epochs=20)],
+        "images_seen": 1_200_000,
     }
 
 

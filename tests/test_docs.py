@@ -15,7 +15,15 @@ from gdn_keras.zoo import registry
 from gdn_keras.zoo.registry import read_registry
 
 ROOT = registry.checkout()
-PAGES = ("datasets.md", "export.md", "networks.md", "page.md", "training.md", "zoo.md")
+PAGES = (
+    "datasets.md",
+    "export.md",
+    "networks.md",
+    "numbers.md",
+    "page.md",
+    "training.md",
+    "zoo.md",
+)
 
 
 def text_of(page: str) -> str:

@@ -7,10 +7,17 @@ import re
 import pytest
 from report_tools import claim_with, curve, five_runs, folder
 
-from training.reproduction import checks, claims, verdicts
+from training.reproduction import (
+    checks,
+    claims,
+    filter_checks,
+    margins,
+    sigma_checks,
+    verdicts,
+)
 from training.reproduction.checks import CHECKS
-from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY, PaperValue
+from training.reproduction.statements import CLAIMS
 from training.reproduction.verdicts import (
     VERDICTS,
     bounds,
@@ -33,18 +40,18 @@ SINGLE = "fashion_single_2jet"
 
 def test_every_claim_is_measured_or_has_a_check_or_a_reason():
     for claim in CLAIMS:
-        kinds = [kind is not None for kind in (claim.measure, claim.check, claim.not_available)]
-        assert sum(kinds) == 1, claim.text
+        given = [claim.measure, claim.check, claim.unavailable]
+        assert given.count(None) == 2, claim.text
         assert set(claim.parts) <= set(CHECKS[claim.check].parts if claim.check else ())
         assert claim.loose == bool(re.search("generally|mostly|often", claim.text)), claim.text
     assert {claim.check for claim in CLAIMS} - {None} == set(CHECKS)
     assert {part for claim in CLAIMS for part in claim.parts} == {
-        part for way in CHECKS.values() for part in way.parts
+        part for method in CHECKS.values() for part in method.parts
     }
 
 
 def test_what_judges_a_claim_does_not_depend_on_its_words():
-    """The same claims in other words, about curves, checks and numbers that are not available."""
+    """The same claims in other words, about curves, checks and numbers that nobody has."""
     results = fashion()
     for claim in CLAIMS:
         same = dataclasses.replace(claim, text="Quod erat demonstrandum.")
@@ -68,12 +75,16 @@ def test_sigma_verdicts_by_hand():
 def test_overall_verdicts_by_hand():
     for verdict in VERDICTS:
         assert overall([verdict] * 2) == verdict
-    assert overall(["reproduced", "not yet measured"]) == "holds so far"
-    assert overall(["reproduced", "not yet trained"]) == "holds so far"
+    assert overall(["reproduced", "reproduced", "not yet measured"]) == "holds so far"
+    assert overall(["reproduced", "reproduced", "not yet trained"]) == "holds so far"
+    assert overall(["reproduced", "not yet trained"]) == "not yet trained"
     assert overall(["reproduced", "holds so far"]) == "holds so far"
+    assert overall(["reproduced", "inconclusive"]) == "holds so far"
     assert overall(["reproduced", "not reproduced"]) == "partly reproduced"
     assert overall(["holds so far", "not reproduced"]) == "partly reproduced"
-    assert overall(["partly reproduced", "not yet trained"]) == "partly reproduced"
+    assert overall(["partly reproduced", "reproduced", "not yet trained"]) == "partly reproduced"
+    assert overall(["inconclusive", "inconclusive", "not yet trained"]) == "inconclusive"
+    assert overall(["inconclusive", "not reproduced"]) == "not reproduced"
     assert overall(["not reproduced", "not yet trained"]) == "not reproduced"
     assert overall(["not yet measured", "not yet trained"]) == "not yet trained"
     assert overall(["not yet measured", "cannot be compared"]) == "not yet measured"
@@ -81,10 +92,17 @@ def test_overall_verdicts_by_hand():
     assert overall(["reproduced", "cannot be compared"]) == "holds so far"
 
 
+@pytest.mark.parametrize("verdict", VERDICTS[:4])
+def test_a_section_that_is_mostly_untrained_gets_no_favourable_verdict(verdict):
+    for missing in ("not yet trained", "not yet measured"):
+        assert overall([verdict, missing]) == overall([verdict, missing, missing]) == missing
+    assert overall(["not reproduced", "not yet trained", "not yet trained"]) == "not reproduced"
+
+
 def test_words_have_bounds():
     assert bounds(claim_with("similar to those for centred")) == (-2.0, 2.0)
     assert bounds(claim_with("keep nearly the accuracy")) == (-math.inf, 2.0)
-    assert bounds(claim_with("all three networks reach")) == (92.5, 93.5)
+    assert bounds(claim_with("all three networks reach")) == (93.0, 93.0)
     assert bounds(claim_with("somewhat better than max pooling below")) == (0.0, 5.0)
     assert bounds(claim_with("as good as the best fixed sigmas, or somewhat")) == (-2.0, 5.0)
     for claim in CLAIMS:
@@ -106,8 +124,11 @@ def test_rules_state_every_threshold(monkeypatch):
             round(100 * verdicts.MOST),
         ),
         *(claims.ALIKE, claims.MUCH, *checks.SLOPES, checks.LINEAR, checks.STRONG, checks.AVOIDED),
-        *(100 * checks.PEAK - 100, checks.QUITE_WELL, checks.ALMOST_FLAT, checks.LAW_FACTOR),
-        *(checks.FINE, checks.SAME_SPREAD, checks.SEVERAL, checks.SIGNIFICANCE),
+        *(100 * checks.PEAK - 100, checks.QUITE_WELL, checks.ALMOST_FLAT, sigma_checks.LAW_FACTOR),
+        *(sigma_checks.FINE, sigma_checks.SAME_SPREAD, checks.SEVERAL, checks.SIGNIFICANCE),
+        *(sigma_checks.SAME_SIGMA, filter_checks.RESEMBLES),
+        *(margins.ERRORS, margins.EVEN, margins.UNEVEN, 100 * verdicts.ENOUGH),
+        *(round(std, 2) for std in margins.RUN_DEVIATION.values()),
     ):
         assert re.search(rf"(?<![\d.]){number:g}(?![\d.]*\d)", text), number
     monkeypatch.setattr(verdicts, "SHORT", 0.7)
@@ -129,7 +150,7 @@ def fashion(*, single=0.93, max_=0.93, avg=0.93, **more) -> ZooResults:
 
 def test_a_claim_that_holds_is_reproduced():
     judgement = judge(claim_with("all three networks reach"), fashion())
-    assert judgement == ("reproduced", "93.00, 93.00, 93.00 %", 0.0, "")
+    assert judgement == ("reproduced", "93.00, 93.00, 93.00 %", "")
     judgement = judge(claim_with("lose about 4 to 7 ppt"), fashion())
     assert judgement.verdict == "reproduced" and judgement.ours == "+6.00, +5.00 ppt"
 
@@ -137,9 +158,17 @@ def test_a_claim_that_holds_is_reproduced():
 def test_a_claim_that_holds_for_some_is_partly_reproduced():
     judgement = judge(claim_with("all three networks reach"), fashion(avg=0.90))
     assert judgement.verdict == "partly reproduced" and judgement.extent == ""
-    assert judgement.difference == pytest.approx(-2.5)  # 90 where 92.5 was needed
-    judgement = judge(claim_with("all three networks reach"), fashion(avg=0.90, max_=0.95))
+    judgement = judge(claim_with("all three networks reach"), fashion(avg=0.90, max_=0.89))
     assert judgement.verdict == "not reproduced"
+
+
+@pytest.mark.parametrize("accuracy", [0.95, 0.9251, 0.924, 0.9101, 0.9099])
+def test_a_number_in_the_text_is_judged_like_one_in_a_table(accuracy):
+    """~93 % in words, and 93.0 in a table without a deviation: the same verdict."""
+    printed = PaperValue(mean=93.0, std=None, runs=5, where="")
+    every = fashion(single=accuracy, max_=accuracy, avg=accuracy)
+    in_text = judge(claim_with("all three networks reach"), every).verdict
+    assert in_text == judge_accuracy(100 * accuracy, printed)
 
 
 def test_equal_curves_are_not_better_and_much_needs_a_margin():
@@ -150,11 +179,12 @@ def test_equal_curves_are_not_better_and_much_needs_a_margin():
         return judge(claim_with(words, "6.1"), ZooResults(folders)).verdict
 
     flat = curve(0.9, 0.9, 0.9)
-    assert judged("somewhat better", flat, flat) == "not reproduced"
-    assert judged("marginally better", flat, flat) == "not reproduced"
+    assert judged("somewhat better", flat, flat) == "inconclusive"
+    assert judged("marginally better", flat, flat) == "inconclusive"
     assert judged("much better", flat, flat) == "not reproduced"
-    assert judged("much better", curve(0.86, 0.9, 0.86), flat) == "not reproduced"  # 4 ppt
-    assert judged("much better", curve(0.84, 0.9, 0.84), flat) == "reproduced"  # 6 ppt
+    assert judged("much better", curve(0.855, 0.9, 0.855), flat) == "inconclusive"  # 4.5 ppt
+    assert judged("much better", curve(0.87, 0.9, 0.87), flat) == "not reproduced"  # 3 ppt
+    assert judged("much better", curve(0.83, 0.9, 0.83), flat) == "reproduced"  # 7 ppt
 
 
 def test_similar_or_somewhat_better_tolerates_what_alike_does():
@@ -166,8 +196,9 @@ def test_similar_or_somewhat_better_tolerates_what_alike_does():
             claim, ZooResults({n: folder(n, {"1.000": v}) for n, v in values.items()})
         ).verdict
 
-    assert verdict(0.851) == verdict(0.87) == verdict(0.90) == "reproduced"
-    assert verdict(0.849) == verdict(0.93) == "not reproduced"
+    assert verdict(0.865) == verdict(0.87) == verdict(0.90) == "reproduced"
+    assert verdict(0.851) == verdict(0.849) == "inconclusive"  # 2 ppt below, give or take
+    assert verdict(0.83) == verdict(0.94) == "not reproduced"
 
 
 def test_missing_networks_leave_a_claim_open():
@@ -177,9 +208,12 @@ def test_missing_networks_leave_a_claim_open():
     judgement = judge(claim, fashion(fashion_avg_2jet=None, max_=0.8))
     assert judgement.verdict == "partly reproduced"
     assert judgement.extent == "2 of 3 networks trained"
-    assert judge(claim, ZooResults({})) == ("not yet trained", "", None, "")
+    one = fashion(fashion_avg_2jet=None, fashion_max_2jet=None)
+    assert judge(claim, one)[::2] == ("not yet trained", "1 of 3 networks trained")
+    one = fashion(fashion_avg_2jet=None, fashion_max_2jet=None, single=0.8)
+    assert judge(claim, one).verdict == "not reproduced"  # bad news does not wait
+    assert judge(claim, ZooResults({})) == ("not yet trained", "", "")
     pooling = claim_with("somewhat better than max pooling below")
-    assert judge(pooling, fashion()).verdict == "reproduced"
     assert judge(pooling, fashion(fashion_max_2jet=None)).verdict == "not yet trained"
 
 
@@ -198,11 +232,17 @@ def test_of_networks_that_are_trained_but_not_measured_only_the_others_count():
     """Pairs that lack a partner are not trained; a network without a number is not measured."""
     claim = claim_with("performs quite well")
     at_all = curve(0.9, 0.92, 0.9)
-    folders = {name: folder(name, at_all) for name in claim.models[:2]}
-    folders[claim.models[0]] = folder(claim.models[0], curve(0.4, 0.92, 0.2), matched=at_all)
-    judgement = judge(claim, ZooResults(folders))
-    assert judgement.verdict == "holds so far"
-    assert judgement.extent == f"1 of {len(claim.models)} networks measured"
+    folders = {name: folder(name, at_all) for name in claim.models[:4]}
+    for measured, verdict in (
+        (1, "not yet measured"),
+        (2, "not yet measured"),
+        (3, "holds so far"),
+    ):
+        for name in claim.models[:measured]:
+            folders[name] = folder(name, curve(0.4, 0.92, 0.2), matched=at_all)
+        judgement = judge(claim, ZooResults(folders))
+        assert judgement.verdict == verdict
+        assert judgement.extent == f"{measured} of 6 networks measured"
 
 
 def test_an_average_waits_for_all_networks():
@@ -210,40 +250,35 @@ def test_an_average_waits_for_all_networks():
     pair = claim.models[0], claim.rivals[0]
     results = ZooResults({n: folder(n, {"1.000": ACCURACY[n].mean / 100}) for n in pair})
     judgement = judge(claim, results)  # 3.32 in the paper's own Table 6
-    assert judgement == ("not yet trained", "+3.32 ppt", None, "2 of 12 networks trained")
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_networks_that_started_from_each_other_are_not_independent(which):
-    results = fashion()
-    names = ["fashion_max_2jet", "fashion_avg_2jet"]
-    started, other = names[which], names[1 - which]
-    results.folders[started].recipe["lineage"] = [other, SINGLE]
-    pooling = claim_with("somewhat better than max pooling below")
-    assert judge(pooling, results).verdict == judge(pooling, fashion()).verdict == "reproduced"
-    assert judge(pooling, results).extent == "not independent"
-    assert judge(claim_with("all three networks reach"), results).extent == ""  # no comparison
-    assert "*Not independent*" in "\n".join(rules())
+    assert judgement == ("not yet trained", "+3.32 ppt", "2 of 12 networks trained")
 
 
 def test_many_values_are_summed_up():
     judgement = judge(claim_with("somewhat better than max pooling below"), fashion(avg=0.915))
-    expected = "+1.00, +0.38, -0.25, -0.88 ppt", pytest.approx(-0.875), ""
-    assert judgement == ("partly reproduced", *expected)
-    claim = claim_with("a smaller sigma_0 is slightly better")
+    assert judgement == ("partly reproduced", "+1.00, +0.38, -0.25, -0.88 ppt", "")
+    claim = claim_with("zero padding is better", "7.4")
+    wide = dataclasses.replace(claim, models=claim.models * 5, rivals=claim.rivals * 5)
     results = ZooResults({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
-    assert re.fullmatch(r"\+0\.\d+ … \+0\.\d+ ppt; holds for 12 of 12", judge(claim, results).ours)
+    assert judge(wide, results).ours == "+2.61 … +2.61 ppt; holds for 5 of 5"
 
 
-def test_the_papers_own_numbers_reproduce_the_paper():
-    """Means and deviations of Tables 5 to 8, for all that they can settle."""
+def test_the_papers_own_numbers_do_not_contradict_the_paper():
+    """Means of Tables 5 to 8 as single runs: what is large enough to tell is reproduced."""
     results = five_runs(ACCURACY)
     judged = {
         claim.text: judge(claim, results).verdict
         for claim in CLAIMS
         if claim.measure and claim.section in ("7.4", "7.5") or claim.section == "A.3"
     }
-    assert len(judged) == 14 and set(judged.values()) == {"reproduced"}, judged
+    assert len(judged) == 15 and set(judged.values()) == {"reproduced", "inconclusive"}, judged
+    for words in (
+        "about 4 ppt",
+        "as good as the best",
+        "what the best",
+        "zero padding",
+        "significant",
+    ):
+        assert {v for text, v in judged.items() if words in text} == {"reproduced"}, words
 
 
 def test_other_numbers_do_not():
@@ -262,8 +297,8 @@ def test_other_numbers_do_not():
     assert verdict == "not reproduced"
 
 
-def test_what_is_not_available_cannot_be_compared_whatever_is_trained():
-    (claim,) = [c for c in CLAIMS if c.not_available and c.models[0].startswith("stir_sign")]
+def test_what_is_unavailable_cannot_be_compared_whatever_is_trained():
+    (claim,) = [c for c in CLAIMS if c.unavailable and c.models[0].startswith("stir_sign")]
     assert "GD-CNN" in claim.text
     flat = {str(size): 0.97 for size in range(17, 65)}
     for results in (ZooResults({}), ZooResults({n: folder(n, flat) for n in claim.models})):
@@ -281,7 +316,7 @@ def test_zero_padding():
     pair = "cifar32_discrete_s0p50_zero", "cifar32_discrete_s0p50"
     claim = claim_with("zero padding is better", "7.4")
     assert (*claim.models, *claim.rivals) == pair
-    for zero, verdict in ((0.89, "reproduced"), (0.86, "not reproduced")):
+    for zero, verdict in ((0.89, "reproduced"), (0.866, "inconclusive"), (0.85, "not reproduced")):
         values = zip(pair, (zero, 0.867), strict=True)
         results = ZooResults({name: folder(name, {"1.000": value}) for name, value in values})
         assert judge(claim, results).verdict == verdict

@@ -46,6 +46,11 @@ EXAMPLES = {
     "report": ("python -m training report",),
     "results": ("python -m training results", "python -m training results --check"),
     "gallery": ("python -m training gallery", "python -m training gallery filters_2jet"),
+    "verify": (
+        "python -m training verify fashion28_discrete_s1p00",
+        "python -m training verify fashion_avg_2jet --sizes 0.5 1 2 --limit 1000",
+        "python -m training verify fashion_avg_2jet --samples     # without any data",
+    ),
     "statistics": ("python -m training statistics", "python -m training statistics runs.csv"),
 }
 
@@ -161,6 +166,13 @@ _COMMANDS = {
         arguments.names, workspace=where, docs=_docs(arguments)
     ),
     "statistics": lambda arguments, where: reproduction.statistics(arguments.file, workspace=where),
+    "verify": lambda arguments, where: reproduction.verify(
+        arguments.name,
+        workspace=where,
+        sizes=arguments.sizes,
+        limit=arguments.limit,
+        samples=arguments.samples,
+    ),
 }
 
 
@@ -256,6 +268,19 @@ def make_parser() -> argparse.ArgumentParser:
     gallery.add_argument("names", nargs="*", help="figures; default: all")
     gallery.add_argument("--docs", default=None, metavar="DIR", help=_DOCS)
     _place_options(gallery, "zoo")
+
+    verify = add(
+        "verify", "measure a network of zoo/ again and compare; exit code 1 if a number differs"
+    )
+    verify.add_argument("name")
+    verify.add_argument(
+        "--sizes", nargs="+", type=float, default=None, metavar="SIZE", help="default: all"
+    )
+    verify.add_argument("--limit", type=int, default=None, metavar="N", help="only N images a size")
+    verify.add_argument(
+        "--samples", action="store_true", help="the images of the package; needs no data"
+    )
+    _place_options(verify, "zoo", "data")
 
     statistics = add("statistics", "the tables of appendix A.3, from runs with several seeds")
     statistics.add_argument(

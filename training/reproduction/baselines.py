@@ -1,4 +1,4 @@
-"""Other networks' published accuracies on STIR, to draw next to ours; `data/` has the numbers.
+"""Other networks' published accuracies on STIR, to draw with ours; see `data/`.
 
 >>> stir_baseline("SESN", dataset="stir_aerial", train_sizes="small").mean.shape
 (48,)

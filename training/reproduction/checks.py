@@ -1,12 +1,11 @@
 """Checks of the claims that are about histograms, other networks, sigmas or significance.
 
-Each takes a claim about networks that are fully measured, and returns which parts of it hold.
-`RULES` defines how words like "linear" are read, and the report prints it.
+Each takes a claim about networks for which everything is measured, and says which parts of it hold.
+`RULES` states how words like "linear" are read, and the report prints it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 import scipy
 
 from gdn_keras.datasets.stir import STIR_SIZES
-from gdn_keras.scale_space import derivative_kernel, spatial_spread
 from training.recipes import RECIPES
+from training.reproduction import filter_checks, sigma_checks
 from training.reproduction.baselines import stir_baseline
-from training.reproduction.claims import MUCH, OBJECT_SIZES, Claim
+from training.reproduction.claims import MUCH, OBJECT_SIZES, Check, Claim
+from training.reproduction.margins import ERRORS, beyond, error_of, margin
 from training.reproduction.paper import POOLED_FIXED, POOLED_LEARNED
 from training.reproduction.statistics import SIGNIFICANCE, pooled_statistics
 from training.reproduction.zoo_results import SEVERAL, ZooResults
@@ -27,40 +27,27 @@ PEAK, STRONG = 1.05, 0.5
 AVOIDED, TOO_FINE = 0.5, 2**-1.5 + 1e-9  # pixels, the paper's bound
 QUITE_WELL = 15.0  # ppt
 ALMOST_FLAT = 10.0  # ppt
-LAW, LAW_FACTOR = (0.5, 1.7), 1.6
-FINE = 1.0  # pixels
-SAME_SPREAD = 1.25
 RULES = {
-    "dominant scale channel": "the one with the largest share of the images that it decides (max "
-    "pooling) or of the output that it contributes (average pooling)",
-    "proportional, a linear trend": "log σ₀ of it against that of the size has a fitted slope of "
+    "dominant scale channel": "the one that decides the most images (max pooling) or contributes "
+    "most of the output (average pooling)",
+    "proportional, a linear trend": "its log σ₀ against the log of the size has a fitted slope of "
     f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least {LINEAR:g}; "
-    "where fine channels are avoided, over the sizes that do not ask for them",
+    "where fine channels are avoided, over the sizes that do not need them",
     "sharper": "the shares of the scale channels spread over fewer octaves, mean over the sizes",
-    "strong peak": "in the histogram over sizes and scale channels a cell that is at least "
-    f"{100 * (PEAK - 1):.0f} % larger than each cell around it and at least {STRONG:g} times the "
-    "largest; cells are shares of all images of a size, so those of the correct and of the wrong "
-    "ones are weighted by how many these are; finest and coarsest: the halves of the scale "
-    "channels",
+    "strong peak": "in the histogram over sizes and scale channels, as shares of all images of a "
+    f"size, a cell at least {100 * (PEAK - 1):.0f} % larger than each cell around it and at least "
+    f"{STRONG:g} times the largest; finest and coarsest: the halves of the scale channels",
     "avoided": f"chosen less than {AVOIDED:g} times as often as if all channels were equal",
-    "performs quite well": f"loses at most {QUITE_WELL:g} ppt to size factor 1, and is on the mean "
-    "better than unmatched",
-    "almost flat": f"a range of at most {ALMOST_FLAT:g} ppt; better than others: on the mean over "
-    "all sizes; most of all for small objects: networks trained on larger ones have a larger lead "
-    "over the others' mean at 17 to 32 pixels than above, and dropout gains more below the sizes "
-    "trained on than at the others",
-    "roughly as 1/2 · 1.7^(k−1)": f"within a factor of {LAW_FACTOR:g}, last layer not counted",
-    "a fine scale": f"σ of the first layer below {FINE:g} pixel, where it starts",
-    "nearly the same spread": f"largest at most {SAME_SPREAD:g} times the smallest of a data set",
+    "performs quite well": f"loses at most {QUITE_WELL:g} ppt to size factor 1, and is better on "
+    "the mean than unmatched",
+    "almost flat": f"a range of at most {ALMOST_FLAT:g} ppt",
+    "better than others, on STIR": "on the mean over all sizes; most of all for small objects: "
+    "networks trained on larger ones have a larger lead over the others' mean at 17 to 32 pixels "
+    "than above, and dropout gains more below the sizes trained on than at the others",
     "significant": f"both p below {SIGNIFICANCE:g}, from at least {SEVERAL} runs per setting",
+    **sigma_checks.RULES,
+    **filter_checks.RULES,
 }
-
-
-class Check(NamedTuple):
-    """One part of a claim."""
-
-    text: str
-    holds: bool
 
 
 # === Scale selection ===
@@ -105,8 +92,8 @@ def _selection_checks(claim: Claim, results: ZooResults) -> list[Check]:
         trend = selection_trend(shares[asked], sizes=sizes[asked], sigmas=sigmas)
         widths[name] = trend.width
         linear = trend.correlation >= LINEAR and SLOPES[0] <= trend.slope <= SLOPES[1]
-        text = f"`{name}`: slope {trend.slope:.2f} (1 is proportional; {trend.mean_slope:.2f} of "
-        text += f"the mean over all channels), correlation {trend.correlation:.2f}"
+        text = f"`{name}`: slope {trend.slope:.2f} ({trend.mean_slope:.2f} of the mean over all "
+        text += f"channels), correlation {trend.correlation:.2f}"
         checks.append(Check(text, linear))
     for name in widths:
         rival = name.replace("_max_", "_avg_")
@@ -129,8 +116,9 @@ def _peaks(name: str, group: str, results: ZooResults) -> tuple[list[tuple[int, 
     """Size and scale channel of the strong peaks, and a text about them."""
     sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
     peaks = find_peaks(results.histogram(name, group))
-    at = ", ".join(f"(size {sizes[s]:.3g}, σ₀ {sigmas[c]:.3g})" for s, c in peaks)
-    return peaks, f"`{name}`, {group}: {f'peaks at {at}' if peaks else 'no strong peak'}"
+    at = ", ".join(f"({sizes[s]:.3g}, {sigmas[c]:.3g})" for s, c in peaks)
+    found = f"peaks at (size, σ₀) = {at}" if peaks else "no strong peak"
+    return peaks, f"`{name}`, {group}: {found}"
 
 
 def _wrong_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
@@ -175,18 +163,21 @@ def _transfer_checks(claim: Claim, results: ZooResults) -> list[Check]:
     """Transferred networks against the single-scale-channel network they come from, matched."""
     checks = []
     for name in claim.models:
-        matched = results.matched[RECIPES[name].transfer_from]
-        curve = results.accuracies[name]
+        source = RECIPES[name].transfer_from
+        matched, curve = results.matched[source], results.accuracies[name]
         gain = np.mean(list(curve.values())) - np.mean(list(matched.values()))
-        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", bool(-MUCH <= gain < 0)))
+        worse = beyond(-gain, margin(name, source, results, list(matched)))
+        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", worse and bool(gain >= -MUCH)))
     return checks
 
 
 def _transfer_at_half_checks(claim: Claim, results: ZooResults) -> list[Check]:
     checks = []
     for name in claim.models:
-        gain = results.accuracies[name][0.5] - results.matched[RECIPES[name].transfer_from][0.5]
-        checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", bool(gain > 0)))
+        source = RECIPES[name].transfer_from
+        gain = results.accuracies[name][0.5] - results.matched[source][0.5]
+        better = beyond(gain, margin(name, source, results, [0.5]))
+        checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", better))
     return checks
 
 
@@ -205,10 +196,11 @@ def _stir_checks(claim: Claim, results: ZooResults) -> list[Check]:
         recipe, curve = RECIPES[name], results.accuracies[name]
         ours, others = _mean(curve, OBJECT_SIZES), {}
         for rival in ("SESN", "DISCO", "PixelPool"):
-            baseline = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
-            others[rival] = dict(zip(baseline.sizes.tolist(), baseline.mean.tolist(), strict=True))
-            theirs = _mean(others[rival], OBJECT_SIZES)
-            checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", ours > theirs))
+            published = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
+            others[rival] = published.curve
+            theirs = _mean(published.curve, OBJECT_SIZES)
+            better = beyond(ours - theirs, ERRORS * error_of(name, results, OBJECT_SIZES))
+            checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", better))
         if "flat" in claim.parts:
             extent = max(curve.values()) - min(curve.values())
             checks.append(Check(f"`{name}`: range {extent:.1f} ppt", extent <= ALMOST_FLAT))
@@ -218,7 +210,8 @@ def _stir_checks(claim: Claim, results: ZooResults) -> list[Check]:
                 for sizes in (small, above)
             ]
             text = f"`{name}`: ahead by {leads[0]:.1f} ppt for small objects, {leads[1]:.1f} above"
-            checks.append(Check(text, bool(leads[0] > leads[1])))
+            needed = ERRORS * np.hypot(*(error_of(name, results, s) for s in (small, above)))
+            checks.append(Check(text, beyond(leads[0] - leads[1], needed)))
     return checks
 
 
@@ -232,92 +225,16 @@ def _stir_dropout_checks(claim: Claim, results: ZooResults) -> list[Check]:
         gain = {size: with_[size] - without[size] for size in OBJECT_SIZES}
         flatter = np.ptp(list(without.values())) - np.ptp(list(with_.values()))
         mean = _mean(gain, OBJECT_SIZES)
-        checks.append(Check(f"`{other}`: mean {mean:+.1f} ppt", mean > 0))
-        checks.append(Check(f"`{other}`: range {-flatter:+.1f} ppt", bool(flatter > 0)))
+        needed = margin(other, name, results, OBJECT_SIZES)
+        checks.append(Check(f"`{other}`: mean {mean:+.1f} ppt", beyond(mean, needed)))
+        text = f"`{other}`: range {-flatter:+.1f} ppt"
+        checks.append(Check(text, beyond(flatter, np.sqrt(2) * needed)))
         first = STIR_SIZES.trained(RECIPES[name].train_sizes)[0]
         if first > OBJECT_SIZES[0]:
             smaller = _mean(gain, range(OBJECT_SIZES[0], first))
             rest = _mean(gain, range(first, OBJECT_SIZES[-1] + 1))
             text = f"`{other}`: {smaller:+.1f} ppt for smaller objects, {rest:+.1f} for the others"
-            checks.append(Check(text, smaller > rest))
-    return checks
-
-
-# === Learned sigmas ===
-
-
-def _growth_checks(claim: Claim, results: ZooResults) -> list[Check]:
-    checks, drops = [], {}
-    for name in claim.models:
-        sigma = results.sigmas[name]
-        inner, last = sigma[:-1], sigma[-1]
-        law = LAW[0] * LAW[1] ** np.arange(len(inner))
-        factor = float(np.exp(np.abs(np.log(inner / law)).max()))
-        drops[name] = float(last / inner[-1])
-        checks.append(Check(f"`{name}`: grows up to layer 5", bool((np.diff(inner) > 0).all())))
-        text = f"`{name}`: within a factor {factor:.2f} of ½·1.7^(k−1)"
-        checks.append(Check(text, factor <= LAW_FACTOR))
-        if not name.startswith("cifar32") or "_nobn_" not in name:
-            text = f"`{name}`: last layer {drops[name]:.2f} times the one before"
-            checks.append(Check(text, drops[name] < 1))
-    for name in drops:
-        rival = name.replace("_bn_", "_nobn_")
-        if rival != name and rival in drops:
-            text = f"`{name}`: stronger drop than without final batch norm"
-            checks.append(Check(text, drops[name] < drops[rival]))
-    return checks
-
-
-def _no_drop_checks(claim: Claim, results: ZooResults) -> list[Check]:
-    checks = []
-    for name in claim.models:
-        ratio = results.sigmas[name][-1] / results.sigmas[name][-2]
-        text = f"`{name}`: last layer {ratio:.2f} times the one before"
-        checks.append(Check(text, bool(ratio >= 1)))
-    return checks
-
-
-def _order_checks(claim: Claim, results: ZooResults) -> list[Check]:
-    """First sigmas: fine; CIFAR < Fashion, integrated < sampled, Gaussians < derivatives."""
-    swaps = (
-        ("^cifar32", "fashion28"),
-        ("_integrated", "_sampled"),
-        ("_(sampled|integrated)_(bn|nobn)", r"_\1_derivative_\2"),
-    )
-    checks = []
-    for name in claim.models:
-        sigma = float(results.sigmas[name][0])
-        checks.append(Check(f"`{name}`: σ {sigma:.3f} < {FINE:g}", sigma < FINE))
-        for smaller, larger in swaps:
-            other = re.sub(smaller, larger, name)
-            if other != name and other in claim.models:
-                theirs = float(results.sigmas[other][0])
-                text = f"`{name}` {sigma:.3f} < `{other}` {theirs:.3f}"
-                checks.append(Check(text, sigma < theirs))
-    return checks
-
-
-def first_layer_spread(name: str, sigma: float) -> tuple[float, float]:
-    """Spatial spread of the derivatives of order 1 and 2 at the first layer's sigma."""
-    method = RECIPES[name].config.method
-    kernels = [derivative_kernel(sigma, order, method=method, radius=12) for order in (1, 2)]
-    return spatial_spread(kernels[0]), spatial_spread(kernels[1])
-
-
-def _spread_checks(claim: Claim, results: ZooResults) -> list[Check]:
-    checks = []
-    families: dict[str, list[tuple[float, float]]] = {}
-    for name in claim.models:
-        first, second = first_layer_spread(name, float(results.sigmas[name][0]))
-        families.setdefault(name.partition("_")[0], []).append((first, second))
-        checks.append(Check(f"`{name}`: order 1 {first:.2f} > 1", first >= 1))
-        if "_sampled_derivative_" not in name:
-            checks.append(Check(f"`{name}`: order 2 {second:.2f} > 0.71", second > 2**-0.5))
-    for family, spreads in families.items():
-        for order, values in enumerate(zip(*spreads, strict=True), start=1):
-            ratio = max(values) / min(values)
-            text = f"{family}, order {order}: largest {ratio:.2f} times smallest"
-            checks.append(Check(text, ratio <= SAME_SPREAD))
+            checks.append(Check(text, beyond(smaller - rest, np.sqrt(2) * needed)))
     return checks
 
 
@@ -382,20 +299,19 @@ def _has_runs(name: str, results: ZooResults) -> bool:
 
 
 class CheckMethod(NamedTuple):
-    """How a claim is checked."""
-
     check: Callable[[Claim, ZooResults], list[Check]]
-    measured: Callable[[str, ZooResults], bool] = _trained  # whether a network has what is needed
-    missing: str = ""  # the reason given where none has; {runs}: the number of runs
-    parts: tuple[str, ...] = ()  # those of its checks that are for some claims only
+    measured: Callable[[str, ZooResults], bool] = _trained  # does a network have what is needed?
+    missing: str = ""  # what to report where none has; {runs}: how many runs there are
+    parts: tuple[str, ...] = ()  # checks that only some claims need
 
 
 _OBJECTS = (_has_object_sizes, "not measured at all sizes of the objects")
 _SHARES = (_has_histogram, "the shares of the scale channels are not measured")
+_WEIGHTS = (filter_checks.has_weights, "the weights are missing")
 _NO_MATCH = "matched sigmas are not measured"
 _RUNS = (
     _has_runs,
-    f"needs at least {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
+    f"needs {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
 )
 # `Claim.check` -> how it is checked
 CHECKS: dict[str, CheckMethod] = {
@@ -407,10 +323,15 @@ CHECKS: dict[str, CheckMethod] = {
     "transfer at 1/2": CheckMethod(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
     "stir": CheckMethod(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
     "stir dropout": CheckMethod(_stir_dropout_checks, *_OBJECTS),
-    "growth": CheckMethod(_growth_checks),
-    "no drop": CheckMethod(_no_drop_checks),
-    "first sigmas": CheckMethod(_order_checks),
-    "spread": CheckMethod(_spread_checks),
+    "growth": CheckMethod(sigma_checks.growth),
+    "no drop": CheckMethod(sigma_checks.no_drop),
+    "same sigmas": CheckMethod(sigma_checks.same_sigmas),
+    "smaller rate": CheckMethod(sigma_checks.smaller_rate),
+    "architecture": CheckMethod(filter_checks.architecture, *_WEIGHTS),
+    "derivative filters": CheckMethod(filter_checks.derivative_filters, *_WEIGHTS),
+    "complex filters": CheckMethod(filter_checks.complex_filters, *_WEIGHTS),
+    "first sigmas": CheckMethod(sigma_checks.first_sigmas),
+    "spread": CheckMethod(sigma_checks.spread),
     "significance": CheckMethod(_significance_checks, *_RUNS),
     "no significance": CheckMethod(_no_significance_checks, *_RUNS),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from training import CHECKOUT
@@ -33,9 +34,28 @@ def statistics(file: str | None, *, workspace: Workspace) -> int:
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
-    from training.reproduction.report import statistics_tables
+    from training.reproduction.tables import statistics_tables
     from training.reproduction.zoo_results import ZooResults
 
     results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)
     print("\n".join(statistics_tables(results)))
     return 0
+
+
+def verify(
+    name: str,
+    *,
+    workspace: Workspace,
+    sizes: Sequence[float] | None = None,
+    limit: int | None = None,
+    samples: bool = False,
+) -> int:
+    from training.reproduction import verify as verification
+
+    folder = workspace.zoo / name
+    if samples:
+        comparisons = verification.verify_samples(folder)
+    else:
+        comparisons = verification.verify(folder, sizes=sizes, limit=limit, data_dir=workspace.data)
+    print(verification.format_comparisons(comparisons))
+    return 0 if all(comparison.agrees for comparison in comparisons) else 1

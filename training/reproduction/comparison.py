@@ -8,8 +8,9 @@ from gdn_keras import zoo
 from training.comparison import Comparison
 from training.recipes import Recipe
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.claims import CLAIMS, claim_values
+from training.reproduction.claims import claim_values
 from training.reproduction.paper import paper_accuracy
+from training.reproduction.statements import CLAIMS
 from training.reproduction.zoo_results import percent
 
 

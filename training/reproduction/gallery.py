@@ -237,7 +237,7 @@ _TRANSLATED = ("fashion_translated_max_2jet", "fashion_translated_avg_2jet")
 def _curves(networks: Mapping[str, str]) -> dict[str, Callable]:
     return {
         "draw": lambda results, name: report_figures.curves_figure(results, networks),
-        "ready": lambda results, name: len(report_figures.known_curves(results, networks)) > 1,
+        "ready": lambda results, name: len(report_figures.measured_curves(results, networks)) > 1,
     }
 
 

@@ -1,4 +1,4 @@
-"""The numbers the paper prints, as data, each with the table it stands in.
+"""The numbers the paper prints, as data, each with the table it is from.
 
 The paper prints accuracies only for regular Fashion-MNIST and CIFAR-10 (Tables 5 to 8). Its scale
 generalisation results, those on STIR included, are figures without numbers: `paper_accuracy` says

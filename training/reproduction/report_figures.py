@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdn_keras import datasets, plots
 from training.recipes import RECIPES
 from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.checks import LAW
-from training.reproduction.claims import CLAIMS
 from training.reproduction.paper import ACCURACY
-from training.reproduction.zoo_results import MATCHED, ZooResults
+from training.reproduction.sigma_checks import LAW
+from training.reproduction.statements import CLAIMS
+from training.reproduction.zoo_results import MATCHED, ZooResults, group_names
 from training.styles import STYLES
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class Drawing(NamedTuple):
 # === Kinds of figures ===
 
 
-def known_curves(results: ZooResults, networks: Mapping[str, str]) -> dict[str, dict[float, float]]:
+def measured_curves(
+    results: ZooResults, networks: Mapping[str, str]
+) -> dict[str, dict[float, float]]:
     """Label -> curve of those of `networks`, label -> name, that are there."""
     curves = {label: results.curve(name) for label, name in networks.items()}
     return {label: curve for label, curve in curves.items() if curve}
@@ -49,7 +51,7 @@ def curves_figure(
     With a section, also the accuracies that the paper's text names there. Where some curves lie
     so close together that another one hides their differences, a second panel shows these alone.
     """
-    curves = known_curves(results, networks)
+    curves = measured_curves(results, networks)
     if len(curves) < 2:
         return None
     paper = {
@@ -185,9 +187,8 @@ def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
         decides = RECIPES[name].config.scale_pooling == "max"
         caption = (
             f"Scale channels that {'decide' if decides else 'contribute to the answer'} in "
-            f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}: all "
-            "images, those classified correctly, and those classified wrongly; dots: mean scale, "
-            "dotted: what scale covariance asks for."
+            f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}; "
+            "dots: mean scale, dotted: what scale covariance predicts."
         )
         add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":
@@ -201,8 +202,7 @@ def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
         names = [name for name in ACCURACY if RECIPES[name].paper_section == section]
         here = sum(name in results.folders for name in names)
         caption = (
-            "Accuracies that the paper prints (means of 5 runs, with their standard deviations "
-            "where it prints them), and ours: "
+            "Accuracies that the paper prints (means and standard deviations of 5 runs) and ours: "
             f"{here} of {len(names)} networks are trained."
         )
         stem = f"agreement_{section.replace('.', '_')}"
@@ -219,14 +219,16 @@ def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
 
 
 def _missing(networks: Iterable[str], results: ZooResults) -> str:
-    """The part of a caption about networks that are missing in the figure."""
+    """What a caption says about the networks that are missing from the figure."""
     lists = {"trained": [], "measured": []}
     for name in networks:
         if results.curve(name) is None:
             trained = name.removesuffix(MATCHED) in results.folders
-            lists["measured" if trained else "trained"].append(f"`{name}`")
+            lists["measured" if trained else "trained"].append(name)
     return "".join(
-        f" Not yet {word}: {', '.join(names)}." for word, names in lists.items() if names
+        f" Not yet {word}: {', '.join(f'`{name}`' for name in group_names(names))}."
+        for word, names in lists.items()
+        if names
     )
 
 

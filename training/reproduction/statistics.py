@@ -189,7 +189,7 @@ def pairwise_statistics(
 
     Args:
         runs: accuracies per method, shape (settings, runs).
-        pairs: the methods to compare; default: all pairs.
+        pairs: the methods to compare; all pairs by default.
     """
     runs, pairs = _methods(runs, pairs)
     return {

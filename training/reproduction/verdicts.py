@@ -1,4 +1,4 @@
-"""Whether the measurements support the paper's claims, by the rules that `rules` prints."""
+"""Whether what was measured supports what the paper says, by the rules that `rules` prints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gdn_keras.markdown import table
+from training.reproduction import margins
 from training.reproduction.checks import CHECKS, RULES
 from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
 from training.reproduction.paper import PaperValue
@@ -17,6 +18,7 @@ VERDICTS = (
     "reproduced",
     "holds so far",
     "partly reproduced",
+    "inconclusive",
     "not reproduced",
     "not yet trained",
     "not yet measured",
@@ -26,24 +28,30 @@ DEVIATIONS = 3  # standard deviations of the paper's runs
 SHORT, PARTLY_SHORT = 0.5, 2.0  # ppt below an accuracy that the paper prints
 OFF, PARTLY_OFF = 0.1, 0.25  # relative to a sigma that the paper prints
 PART = 0.5  # of what a claim says
-MOST = 2 / 3  # the paper's own Tables 5 to 8 then bear out its "generally" and "mostly"
+MOST = 2 / 3  # the paper's own Tables 5 to 8 then support its "generally" and "mostly"
+ENOUGH = 0.5  # of the networks of a claim, or of what a section says
+_OPEN = ("not yet trained", "not yet measured")
 _SHOWN = 6  # checks in one line
 
 
 class Judgement(NamedTuple):
     verdict: str  # of VERDICTS
     ours: str = ""  # what was measured, or why nothing was
-    difference: float | None = None  # how far the worst value is outside what the claim says
-    extent: str = ""  # "2 of 3 networks trained", where not all are; "not independent"
+    extent: str = ""  # "2 of 3 networks trained", where not all are; uneven training
 
 
 def rules() -> list[str]:
     """The rules in Markdown, from the constants that are used."""
     rows = [
         (
-            "an accuracy the paper prints",
+            "an accuracy the paper prints in a table",
             f"at most {DEVIATIONS} standard deviations or {SHORT:g} ppt below",
             f"at most {PARTLY_SHORT:g} ppt below",
+        ),
+        (
+            "a number or a range in its text",
+            f"accuracies at most {SHORT:g} ppt below, differences at most {SHORT:g} ppt outside",
+            f"the same with {PARTLY_SHORT:g} ppt",
         ),
         (
             "a sigma the paper prints",
@@ -59,13 +67,14 @@ def rules() -> list[str]:
     return [
         table(("what is compared", "reproduced", "partly reproduced"), rows=rows),
         "",
-        "A claim of which some networks are not trained is judged on the others; if all of it "
-        "holds for them, it *holds so far*. One about the average of all waits for all of them. "
-        "*Not yet measured*: networks are there, but not the numbers, for the reason given. "
-        "*Cannot be compared*: it is about numbers of others, which are not available. *Not "
-        "independent*: of two networks that are compared, one started from the other's weights, so "
-        "that a small difference may say more about the order and the length of their training "
-        "than about what is compared.",
+        margins.rule(),
+        "",
+        "A claim is judged on the networks that are trained; if all of it holds for them, it "
+        f"*holds so far*. With less than {100 * ENOUGH:g} % of its networks it can only be *not "
+        "reproduced*; otherwise it is not yet trained, or *not yet measured* where networks exist "
+        "but not the numbers. The same applies to a section until more than half of it is judged. "
+        "A claim about the average of all networks needs all of them. *Cannot be compared*: "
+        "nothing in the zoo can decide it.",
         "",
         "How the paper's words are read:",
         "",
@@ -93,15 +102,19 @@ def judge_sigma(ours: float, paper: PaperValue) -> str:
 
 def overall(verdicts: Iterable[str]) -> str:
     """The verdict on several together."""
-    seen = set(verdicts)
-    if len(seen) == 1:
-        return seen.pop()
-    judged = seen - {"not yet trained", "not yet measured", "cannot be compared"}
-    if not judged:
-        return "not yet trained" if "not yet trained" in seen else "not yet measured"
-    if judged <= {"reproduced", "holds so far"}:
-        return "holds so far"
-    return "not reproduced" if judged == {"not reproduced"} else "partly reproduced"
+    every = list(verdicts)
+    if len(set(every)) == 1:
+        return every[0]
+    every = [verdict for verdict in every if verdict != "cannot be compared"]
+    judged = [verdict for verdict in every if verdict not in _OPEN]
+    decided = {verdict for verdict in judged if verdict != "inconclusive"}
+    if decided == {"not reproduced"}:
+        return "not reproduced"
+    if len(judged) <= ENOUGH * len(every):
+        return "not yet trained" if "not yet trained" in every else "not yet measured"
+    if not decided:
+        return "inconclusive"
+    return "holds so far" if decided <= {"reproduced", "holds so far"} else "partly reproduced"
 
 
 # === Claims ===
@@ -119,8 +132,8 @@ def bounds(claim: Claim) -> tuple[float, float]:
 
 def judge(claim: Claim, results: ZooResults) -> Judgement:
     """Verdict on a claim from what the zoo holds."""
-    if claim.not_available:
-        return Judgement("cannot be compared", claim.not_available)
+    if claim.unavailable:
+        return Judgement("cannot be compared", claim.unavailable)
     here = _restrict(claim, lambda name: name in results.folders)
     if not here.models:
         return Judgement("not yet trained")
@@ -134,45 +147,75 @@ def judge(claim: Claim, results: ZooResults) -> Judgement:
         missing = method.missing.format(runs=results.count_runs(claim.models))
     if not part.models:
         return Judgement("not yet measured", missing)
-    extent = _extent(claim, here, part)
+    extent, share = _extent(claim, here, part)
     if claim.measure:
-        judgement = _judge_values(part, results, complete=not extent)
-        if claim.on_average and extent:  # the others may change it either way
-            judgement = judgement._replace(verdict="not yet trained", difference=None)
-        related = "not independent" if _related(part, results) else ""
-        return judgement._replace(extent=", ".join(filter(None, [extent, related])))
-    checks = method.check(part, results)
-    if not checks:  # those that are there are not the ones to compare
-        untrained = extent.endswith("trained")
-        return Judgement("not yet trained") if untrained else Judgement("not yet measured", missing)
-    verdict = _verdict([c.holds for c in checks], claim, complete=not extent)
-    shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][:_SHOWN]
-    text = [f"{'✓' if c.holds else '✗'} {c.text}" for c in shown]
-    if len(checks) > _SHOWN:
-        text.insert(0, f"{sum(c.holds for c in checks)} of {len(checks)} checks hold")
-    return Judgement(verdict, "; ".join(text), extent=extent)
+        states, text = _judge_values(part, results)
+    else:
+        checks = method.check(part, results)
+        if not checks:  # those that exist are not the ones to compare
+            untrained = extent.endswith("trained")
+            return (
+                Judgement("not yet trained")
+                if untrained
+                else Judgement("not yet measured", missing)
+            )
+        states, text = [_STATES[check.holds] for check in checks], _list_checks(checks)
+    verdict = _verdict(states, claim, complete=not extent)
+    waits = share < ENOUGH and verdict != "not reproduced" or claim.on_average and extent
+    if waits:
+        verdict = "not yet trained" if extent.endswith("trained") else "not yet measured"
+    return Judgement(verdict, text, ", ".join(filter(None, [extent, _uneven(part, results)])))
 
 
-def _judge_values(claim: Claim, results: ZooResults, *, complete: bool) -> Judgement:
+_STATES = {True: "holds", False: "fails", None: "open"}
+
+
+def _judge_values(claim: Claim, results: ZooResults) -> tuple[list[str], str]:
+    """Whether each value of a claim with a measure holds, and the values as text."""
     values = claim_values(claim, results.accuracies)
-    low, high = bounds(claim)
-    outside = [min(v - low, 0.0) + max(v - high, 0.0) for v in values]
-    holds = [low < value <= high for value in values]
+    needed = margins.claim_margins(claim, results) if claim.rivals else [0.0] * len(values)
+    states = [_state(claim, *pair) for pair in zip(values, needed, strict=True)]
     sign, unit = ("", "%") if claim.measure == "accuracy" else ("+", "ppt")
     if len(values) <= 4:
-        text = ", ".join(f"{v:{sign}.2f}" for v in values) + f" {unit}"
-    else:
-        text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
-        text += f"; holds for {sum(holds)} of {len(holds)}"
-    verdict = _verdict(holds, claim, complete=complete)
-    return Judgement(verdict, text, max(outside, key=abs))
+        return states, ", ".join(f"{v:{sign}.2f}" for v in values) + f" {unit}"
+    text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
+    return states, f"{text}; holds for {states.count('holds')} of {len(states)}"
 
 
-def _verdict(holds: list[bool], claim: Claim, *, complete: bool) -> str:
-    share = sum(holds) / len(holds)
+def _state(claim: Claim, value: float, needed: float) -> str:
+    """Holds, nearly, fails, or open if the distance to the bounds is less than is needed."""
+    low, high = bounds(claim)
+    if claim.measure == "accuracy":  # as in the tables, more is as good
+        high = math.inf
+    outside = max(low - value, value - high)
+    if needed and abs(outside) <= needed:
+        return "open"
+    if low < value <= high or claim.printed and outside <= SHORT:
+        return "holds"
+    return "nearly" if claim.printed and outside <= PARTLY_SHORT else "fails"
+
+
+def _list_checks(checks: list) -> str:
+    mark = {True: "✓", False: "✗", None: "?"}
+    shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][:_SHOWN]
+    text, last = [], None
+    for check in shown:
+        network, _, rest = check.text.rpartition("`: ")
+        text.append(f"{mark[check.holds]} {rest if network == last else check.text}")
+        last = network or None
+    if len(checks) > _SHOWN:
+        text.insert(0, f"{sum(c.holds is True for c in checks)} of {len(checks)} checks hold")
+    return "; ".join(text)
+
+
+def _verdict(states: list[str], claim: Claim, *, complete: bool) -> str:
+    decided = [state for state in states if state != "open"]
+    if not decided or len(decided) < len(states) / 2:
+        return "inconclusive"
+    share = decided.count("holds") / len(decided)
     if share >= (MOST if claim.loose else 1.0):
         return "reproduced" if complete else "holds so far"
-    return "partly reproduced" if share >= PART else "not reproduced"
+    return "partly reproduced" if share >= PART or "fails" not in decided else "not reproduced"
 
 
 def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
@@ -186,21 +229,17 @@ def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
     )
 
 
-def _related(claim: Claim, results: ZooResults) -> bool:
-    """Whether of a pair that is compared one started from the other."""
-
-    def started(name: str, other: str) -> bool:
-        return other in results.record(name).lineage
-
+def _uneven(claim: Claim, results: ZooResults) -> str:
+    """Of the pairs that are compared, the first whose training cannot be."""
     pairs = zip(claim.models, claim.rivals, strict=bool(claim.rivals))
-    return any(started(a, b) or started(b, a) for a, b in pairs)
+    return next(filter(None, (margins.uneven_training(*pair, results) for pair in pairs)), "")
 
 
-def _extent(claim: Claim, here: Claim, part: Claim) -> str:
-    """How many of a claim's networks are judged, where some are not trained or not measured."""
+def _extent(claim: Claim, here: Claim, part: Claim) -> tuple[str, float]:
+    """How many of a claim's networks are judged, in words where some are not, and as a share."""
     wanted, trained, judged = ({*c.models, *c.rivals} for c in (claim, here, part))
+    share = len(judged) / len(wanted)
     if judged == wanted:
-        return ""
-    if judged == trained:
-        return f"{len(judged)} of {len(wanted)} networks trained"
-    return f"{len(judged)} of {len(wanted)} networks measured"
+        return "", share
+    what = "trained" if judged == trained else "measured"
+    return f"{len(judged)} of {len(wanted)} networks {what}", share

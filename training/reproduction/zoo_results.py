@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,18 @@ def percent(accuracy: dict[str, float], *, dataset: str) -> dict[float, float]:
     """Accuracies of the metrics by size factor, or by object size in pixels, in %."""
     sizes = datasets.get(dataset).sizes
     return {sizes.value(key): 100 * value for key, value in accuracy.items()}
+
+
+def group_names(names: Iterable[str]) -> list[str]:
+    """`a_b`, `a_c` -> `a_{b,c}`, to save space."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        start, _, end = name.rpartition("_")
+        groups.setdefault(start, []).append(end)
+    return [
+        f"{start}_{{{','.join(ends)}}}" if len(ends) > 1 else f"{start}_{ends[0]}"
+        for start, ends in groups.items()
+    ]
 
 
 def networks_of(table: PairwiseStatistics | PooledStatistics) -> dict[str, list[str]]:
@@ -106,6 +119,25 @@ class ZooResults:
             for name, folder in self.folders.items()
         }
 
+    def on_every_pixel(self) -> ZooResults:
+        """The networks that were also measured on every pixel, with those accuracies."""
+        folders = {}
+        for name, folder in self.folders.items():
+            metrics = folder.metrics
+            exact = metrics.exact_accuracy if metrics.sampling_density else metrics.accuracy
+            if exact:
+                metrics = dataclasses.replace(
+                    metrics,
+                    accuracy=exact,
+                    mean_accuracy=sum(exact.values()) / len(exact),
+                    sampling_density=None,
+                    exact_accuracy=None,
+                    matched_accuracy=None,  # these two were measured on the coarse grid
+                    scale_histograms=None,
+                )
+                folders[name] = dataclasses.replace(folder, metrics=metrics)
+        return ZooResults(folders)
+
     @cached_property
     def matched(self) -> dict[str, dict[float, float]]:
         """The same with all sigmas times the size factor, where that was measured."""
@@ -116,7 +148,7 @@ class ZooResults:
         }
 
     def curve(self, name: str) -> dict[float, float] | None:
-        """Accuracies of a network, with matched sigmas if `name` ends in `MATCHED`; or None."""
+        """Accuracies of a network, or with matched sigmas if `name` ends so; None if unknown."""
         if name.endswith(MATCHED):
             return self.matched.get(name.removesuffix(MATCHED))
         return self.accuracies.get(name)

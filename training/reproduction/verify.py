@@ -1,0 +1,117 @@
+"""Measure a published network again, and compare with the numbers in its folder.
+
+Two measurements of the same weights differ where the CPU, the backend or the batch size changes the
+order of float32 sums, so that single images on the boundary between two classes change sides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gdn_keras import datasets, zoo
+from training.reproduction.margins import standard_error
+
+FLIPPED = 0.001  # share of the test images whose class rounding may change; at least one image
+ERRORS = 3  # binomial standard errors, where only some of the test images are measured
+LOGITS = 1e-3  # largest difference of a logit
+
+
+class Comparison(NamedTuple):
+    """A number of `metrics.json` and the same measured now."""
+
+    what: str
+    published: float
+    measured: float
+    tolerance: float
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.measured - self.published) <= self.tolerance
+
+
+def verify(
+    folder: str | os.PathLike,
+    *,
+    sizes: Sequence[float] | None = None,
+    limit: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+) -> list[Comparison]:
+    """Compare the accuracies of a zoo folder with those on its test images.
+
+    Args:
+        folder: of the zoo, with weights and metrics.
+        sizes: size factors, or sizes of the object in pixels; all that were published by default.
+        limit: measure so many images of each size, spread over the test set; all by default.
+        data_dir: see `gdn_keras.datasets.load_arrays`.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"`limit` must be a positive integer. Received: limit={limit}.")
+    published = zoo.read_folder(folder)
+    metrics = published.metrics
+    known = datasets.get(metrics.dataset).sizes
+    keys = list(metrics.accuracy) if sizes is None else [known.key(size) for size in sizes]
+
+    from gdn_keras.accuracy import test_sets
+    from gdn_keras.model import fold
+    from training.measurement import measure
+
+    model = zoo.load(published.path)
+    network, pooling = fold(model).scale_logits_model(), model.config.scale_pooling
+    comparisons = []
+    for key, data in test_sets(metrics.dataset, keys, split=metrics.split, data_dir=data_dir):
+        part = data.spread(limit)
+        label = f"{Path(folder).name} {key}"
+        result = measure(network, part, pooling=pooling, label=label)
+        accuracy = 100 * metrics.accuracy[key]
+        tolerance = accuracy_tolerance(accuracy, images=len(part), of=metrics.num_test_images)
+        measured = 100 * result.correct / result.images
+        comparisons.append(Comparison(f"accuracy at {key}, %", accuracy, measured, tolerance))
+    return comparisons
+
+
+def accuracy_tolerance(accuracy: float, *, images: int, of: int) -> float:
+    """How far apart two measurements of an accuracy in % may be, the second on a part of the first.
+
+    The images of the part are drawn without replacement, which makes its binomial error smaller;
+    there is none if it has all of them.
+    """
+    rounding = max(100 * FLIPPED, 100 / images)
+    sampling = ERRORS * standard_error(accuracy, images) * np.sqrt(max(1 - images / of, 0))
+    return float(rounding + sampling)
+
+
+def verify_samples(folder: str | os.PathLike) -> list[Comparison]:
+    """Compare the stored logits and accuracy of a zoo folder on the bundled images, offline."""
+    published = zoo.read_folder(folder)
+    golden, metrics = published.metrics.golden, published.metrics
+    samples = datasets.load_samples(golden.sample_set)
+    logits = zoo.load(published.path).predict(samples.images.astype("float32"), verbose=0)
+    comparisons = []
+    for index, stored in zip(golden.indices, golden.logits, strict=True):
+        worst = np.abs(logits[index] - stored).argmax()
+        values = float(stored[worst]), float(logits[index, worst])
+        comparisons.append(Comparison(f"logit {worst} of image {index}", *values, LOGITS))
+    if metrics.sample_accuracy is not None:
+        measured = 100 * float((logits.argmax(axis=1) == samples.labels).mean())
+        tolerance = 100 / len(samples)
+        accuracy = 100 * metrics.sample_accuracy
+        comparisons.append(Comparison("accuracy, %", accuracy, measured, tolerance))
+    return comparisons
+
+
+def format_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """A table for the terminal, and a sentence."""
+    lines = [f"{'':28}{'published':>12}{'measured':>12}{'difference':>12}{'tolerance':>12}"]
+    for one in comparisons:
+        numbers = one.published, one.measured, one.measured - one.published, one.tolerance
+        digits = 2 if one.what.endswith("%") else 6
+        cells = "".join(f"{number:12.{digits}f}" for number in numbers)
+        lines.append(f"{one.what:28}{cells}  {'agrees' if one.agrees else 'DIFFERS'}")
+    count = sum(not one.agrees for one in comparisons)
+    lines.append(f"{count} of {len(comparisons)} numbers differ by more than the tolerance.")
+    return "\n".join(lines)
