@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from gdn_keras.weights import read_weights
+from gdn_keras.zoo.weights import read_weights
 
 from gdn_keras import zoo
 from training.reproduction.claims import Check, Claim
