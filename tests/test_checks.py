@@ -394,7 +394,8 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
     write(tmp_path / "zoo", name, {"1.000": 0.92})  # seed 0
     write(tmp_path / "zoo", other, {"1.000": 0.92})
     recipe = tmp_path / "zoo" / other / "recipe.json"
-    recipe.write_text(json.dumps(recipe_of(other) | {"lineage": ["fashion28_discrete_s0p50"]}))
+    started = {"ancestors": [{"name": "fashion28_discrete_s0p50", "seed": 0}]}
+    recipe.write_text(json.dumps(recipe_of(other) | started))
     size = {"images": 100, "histograms": {}, "confusion": [], "calibration_error": 0, "seconds": 1}
     for folder_name, correct in (
         (f"{name}-seed0", 91),
