@@ -15,9 +15,6 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         os.environ.setdefault(name, str(threads))
 
-# Networks of tests run a few times only: compiling them costs JAX more than running them.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-
 # Tracing makes many objects that live on; looking through all of them again and again takes a fifth
 # of its time.
 gc.set_threshold(50_000, 20, 50)

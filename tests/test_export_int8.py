@@ -220,7 +220,7 @@ def test_interrupted_it_goes_on_with_the_next_size(data, target, tmp_path, monke
 
     monkeypatch.setattr(quantise.Evaluation, "_measure", interrupted)
     assert main(command(folder, target)) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues from here" in capsys.readouterr().err
     assert not target.exists()
     monkeypatch.setattr(quantise.Evaluation, "_measure", measure)
     assert main(command(folder, target)) == 0

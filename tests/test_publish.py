@@ -80,7 +80,7 @@ def test_a_network_of_the_papers_traffic_signs_is_published(tmp_path, monkeypatc
 def record_of(name: str, **changes) -> RunRecord:
     config = RECIPES[name].config.replace(sampling_density=DENSITY)
     stage = stage_of(name, name="together", epochs=1, batch_size=32, config=config)
-    facts = {"ancestors": [], "stages": [stage], "statistics_images": 0, "seconds": 60.0}
+    facts = {"stages": [stage], "images_seen": 1234, "statistics_images": 0, "seconds": 60.0}
     return RunRecord.from_dict(recipe_of(name) | facts).replace(**changes)
 
 

@@ -49,7 +49,7 @@ def test_commands(workplace, tmp_path, monkeypatch, capsys):
     write_fashion(tmp_path / "data")
     monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path / "data"))
     commands = [line for block in snippets("sh") for line in block.splitlines()]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         python, dash_m, package, *arguments = shlex.split(command)
         assert (python, dash_m, package) == ("python", "-m", "gdn_keras")
