@@ -296,3 +296,13 @@ def test_the_checkout_lists_what_is_in_its_zoo():
     root = registry.checkout() / "zoo"
     present = [path.name for path in zoo.folders(root)]
     assert present and set(present) <= set(zoo.list_models())
+
+
+def test_colour_images_in_a_network_for_grey_ones(tmp_path):
+    path = write_tiny(tmp_path, "net").path
+    colour = zoo.load(path, input_channels=3)
+    images = load_samples("fashion_mnist").images[:4]
+    grey = predict(zoo.load(path), images)
+    assert_rounded(predict(colour, images.repeat(3, axis=-1)), grey)
+    with pytest.raises(ValueError, match="The weights of layer 'jet_1' do not fit"):
+        zoo.load(path, input_channels=2)

@@ -134,6 +134,7 @@ def load(
             - `num_classes`, `class_names`: if they differ from the network's own, the last jet
               layer and its batch norm start with fresh weights; all other weights are kept.
             - `input_size`: height and width in pixels, or one number for both.
+            - `input_channels`: 1 for grey images in a network for colour ones, or 3 the other way.
             - `channel_sigmas`: first-layer sigma of each scale channel; all share the weights.
             - `scale_pooling`: "max", "average" or "logsumexp".
             - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
@@ -144,8 +145,11 @@ def load(
     folder = read(name, **where) if weights else None
     config = folder.config if weights else info(name, **where).config
     changed = _changed(config, config_changes)
-    from gdn_keras.model import build_model  # after all checks: Keras takes seconds to load
+    from gdn_keras.model import adapt, build_model  # after all checks: Keras takes seconds to load
 
+    channels = changed.input_channels
+    if weights:  # which have the channels of the network
+        changed = changed.replace(input_channels=config.input_channels)
     model = build_model(changed)
     if weights:
         fields = ("num_classes", "class_names")
@@ -154,7 +158,7 @@ def load(
         arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
         assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
         logger.debug("loaded %s", folder.weights_file)
-    return model
+    return model if channels == changed.input_channels else adapt(model, input_channels=channels)
 
 
 def verify(name: str | os.PathLike, **where: Any) -> float:
