@@ -17,7 +17,7 @@ import numpy as np
 from gdn_keras import classify, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.deprecation import RenamedOption
-from gdn_keras.scale_space import METHODS
+from gdn_keras.scale_space import JET_ORDERS, METHODS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -186,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--dataset")
     options = {
         ("scale_pooling", "--pooling"): {"choices": (*POOLINGS, "single")},
-        ("jet_order", "--jet"): {"choices": (2, 3), "type": int},
+        ("jet_order", "--jet"): {"choices": JET_ORDERS, "type": int},
         ("method", "--kernel"): {"choices": METHODS},
     }
     for (field, old), values in options.items():

@@ -89,7 +89,7 @@ def test_unknown_names_get_the_nearest(capsys, command):
         ["nothing"],
         ["info"],
         ["predict", "grey"],
-        ["list", "--jet-order", "4"],
+        ["list", "--jet-order", "5"],
         ["predict", "grey", "x.png", "--top", "0"],
         ["predict", "grey", "x.png", "--fit", "squeeze"],
     ],

@@ -64,7 +64,7 @@ def test_filters(alone, filters, expected):
     "filters, message",
     [
         (dict(scale_pooling="avg"), "`scale_pooling` must be .*'average'.*scale_pooling='avg'"),
-        (dict(jet_order=1), r"`jet_order` must be one of \(2, 3\). Received: jet_order=1"),
+        (dict(jet_order=5), r"`jet_order` must be one of \(1, 2, 3, 4\). Received: jet_order=5"),
         (dict(method="gauss"), r"`method` must be one of .*'discrete'.*Received: method='gauss'"),
         (dict(min_accuracy=90), r"`min_accuracy` must be a fraction, 0…1. Received.*=90"),
     ],

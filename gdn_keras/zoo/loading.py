@@ -14,7 +14,7 @@ import numpy as np
 
 from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
 from gdn_keras.deprecation import renamed_arguments
-from gdn_keras.scale_space import METHODS
+from gdn_keras.scale_space import JET_ORDERS, METHODS
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import read_folder
 from gdn_keras.zoo.records import ModelInfo
@@ -45,14 +45,14 @@ def list_models(
         pattern: with wildcards, "fashion_*".
         dataset: "rescaled_cifar10", "stir_emoji", …
         scale_pooling: "max", "average", "logsumexp", or "single" for one scale channel.
-        jet_order: highest order of derivatives, 2 or 3.
+        jet_order: highest order of derivatives, 1 to 4.
         method: discretisation, one of `gdn_keras.scale_space.METHODS`.
         trained: only networks whose weights are available; False: also configurations without
             weights, for `load(name, weights=False)`.
         min_accuracy: mean accuracy over all test sizes, a fraction.
     """
     _one_of("scale_pooling", scale_pooling, (*POOLINGS, "single"))
-    _one_of("jet_order", jet_order, (2, 3))
+    _one_of("jet_order", jet_order, JET_ORDERS)
     _one_of("method", method, METHODS)
     if min_accuracy is not None and not 0 <= min_accuracy <= 1:
         raise ValueError(
