@@ -104,6 +104,7 @@ class GaussDerNetConfig:
     reach: float | None = (
         None  # how far layers are computed, in radii of all later layers together; None: exactly
     )
+    window: bool = True  # False: whole maps even if only the centre is read; for batch statistics
 
     def __post_init__(self):
         make_plain(self)
@@ -290,6 +291,7 @@ def _check(config: GaussDerNetConfig) -> None:
         "final_batch_norm",
         "final_relu",
         "learned_sigmas",
+        "window",
     ):
         expect(name, isinstance(getattr(c, name), bool), "True or False")
     if c.compensate_integration:

@@ -218,8 +218,8 @@ class GaussDerNet(ImageModel):
         return cls(**config)
 
 
-def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[ChannelPlan, ...]:
-    """The sampling plan of every scale channel; `window=False` is every sample of every layer."""
+def channel_plans(config: GaussDerNetConfig) -> tuple[ChannelPlan, ...]:
+    """The sampling plan of every scale channel."""
     plans = []
     for first in config.channel_sigmas:
         sigmas = largest = config.layer_sigmas(first)
@@ -235,7 +235,7 @@ def channel_plans(config: GaussDerNetConfig, *, window: bool = True) -> tuple[Ch
                 density=config.sampling_density,
                 reach=config.reach,
                 radius_sigmas=largest,
-                window=window,
+                window=config.window,
             )
         )
     return tuple(plans)
@@ -402,9 +402,9 @@ def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> in
     Dense: the same operations on every pixel of the whole image in every layer.
     """
     if dense:  # of the image alone, even if it is extended; padding costs nothing
-        config = config.replace(padding="zero", **EVERY_PIXEL)
+        config = config.replace(padding="zero", window=False, **EVERY_PIXEL)
     total = 0
-    for plan in channel_plans(config, window=not dense):
+    for plan in channel_plans(config):
         for block, layer in zip(config.blocks(), plan.layers, strict=True):
             c_in, c_out = block.c_in, block.c_out
             (h, w), ring = layer.output_size, layer.rows.ring

@@ -43,6 +43,7 @@ EVERY_FIELD = make(
     class_names=tuple("abcdefghij"),
     sampling_density=1 / math.sqrt(2),
     reach=1.25,
+    window=False,
 )
 
 
@@ -223,6 +224,7 @@ WRONG = {
     "class_names": ([("a",), tuple(range(10)), "abcdefghij"], "empty or 10 strings"),
     "sampling_density": ([0.29, 0, math.inf, math.nan, "1"], "None or at least 0.3"),
     "reach": ([0.49, 0, math.inf, math.nan, "1", True], "None or at least 0.5"),
+    "window": ([0, None], "True or False"),
 }
 
 

@@ -540,7 +540,7 @@ def test_every_intermediate_is_at_hand():
 
 def test_plans_of_a_config():
     config = small_config(input_size=(60, 60))
-    whole = channel_plans(config, window=False)
+    whole = channel_plans(config.replace(window=False))
     assert all(layer.output_size == (60, 60) for plan in whole for layer in plan.layers)
     window = channel_plans(config)
     first, second = (plan.layers[0].rows.window.count for plan in window)

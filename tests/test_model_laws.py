@@ -268,3 +268,34 @@ def test_folded_network_is_the_same_function(changes, tmp_path):
     loaded = keras.models.load_model(tmp_path / "folded.keras")
     assert type(loaded) is GaussDerNet and loaded.folded
     np.testing.assert_array_equal(evaluate(loaded, images), evaluate(folded, images))
+
+
+# --- whole maps for batch norm ---
+
+
+@pytest.mark.parametrize("padding", ["zero", "mirror"])
+def test_whole_maps_change_the_batch_statistics_only(padding):
+    """`window=False`: statistics over all pixels of every layer, and the same output.
+
+    The maps of the first layer do not depend on batch norm, so a network that reads every pixel has
+    the true ones.
+    """
+    model = make(input_size=(40, 40), padding=padding, window=False)
+    windows, everywhere = (
+        adapt(model, window=True, spatial_selection=s) for s in ("centre", "max")
+    )
+    images = random_images(model.config, batch=3)
+    np.testing.assert_allclose(
+        evaluate(model, images), evaluate(windows, images), rtol=1e-4, atol=1e-5
+    )
+    first = keras.Model(everywhere.input, everywhere.get_layer("jet_1").output)
+    maps = [np.asarray(m, "float64") for m in first.predict(images, verbose=0)]
+    mean = np.mean([m.mean(axis=(0, 1, 2)) for m in maps], axis=0)
+    norms = [network.get_layer("norm_1") for network in (model, windows)]
+    for network, norm in zip((model, windows), norms, strict=True):
+        norm.momentum = 0.0
+        network(images, training=True)
+    whole, window = (keras.ops.convert_to_numpy(norm.moving_mean) for norm in norms)
+    np.testing.assert_allclose(whole, mean, rtol=1e-4, atol=1e-6)
+    assert np.abs(window - mean).max() > 1e-3
+    assert all(tensor.shape[1:3] == (40, 40) for tensor in model.get_layer("norm_3").output)

@@ -1,6 +1,7 @@
 """From a recipe and a budget to the stages that are run.
 
-`paper` is section 5 of the paper, one stage, on every pixel that matters (exact windows).
+`paper` is section 5 of the paper, one stage, on every pixel; batch norm sees whole maps, as in the
+paper's equations, although only the centre is read.
 `cpu` takes hours on two cores: coarse grids, fewer epochs, and networks with several scale channels
 start from the single-channel network of the same family. NOTES.md records what was tried.
 """
@@ -132,7 +133,8 @@ def plan_run(
         return Plan(recipe, budget, recipe.transfer_from, ())
     main = _stage(recipe, dtype)
     if budget == "paper":
-        return Plan(recipe, budget, None, (main,))
+        whole = dataclasses.replace(main, config=recipe.config.replace(window=False))
+        return Plan(recipe, budget, None, (whole,))
     if recipe.group not in CPU_STAGES:
         raise ValueError(
             f"`group` must be one that has stages in training/budgets.py: {', '.join(CPU_STAGES)}. "

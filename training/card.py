@@ -78,6 +78,8 @@ def card(
             f"{_dropout(stage.config)}"
             f"{', '.join(stage.augment) or 'no augmentation'}, {stage.dtype}"
         )
+    if record.stages:
+        lines.append(f"- batch norm saw {_normalised(record.stages[-1].config)}")
     if record.statistics_images:
         lines.append(
             f"- then the batch statistics were measured over {record.statistics_images:,} "
@@ -152,6 +154,16 @@ def _is_cut(config: GaussDerNetConfig) -> bool:
     return channel_plans(config) != channel_plans(config.replace(reach=None))
 
 
+def _normalised(config: GaussDerNetConfig) -> str:
+    """What the batch statistics are of; see `docs/training.md`."""
+    if config.spatial_selection == "max" or not config.window:
+        return "whole maps in training, as in the paper's equations"
+    return (
+        "only what can reach the centre in training, in the last layer the centre alone; in the "
+        "paper's equations it sees whole maps"
+    )
+
+
 def _computed(config: GaussDerNetConfig) -> str:
     words = []
     if _has_coarse_grids(config):
@@ -212,9 +224,9 @@ def _history(recipe: Recipe, record: RunRecord) -> list[str]:
 
 
 def _machine(record: RunRecord) -> str:
-    if record.cpu is None or record.trained_further:  # perhaps on several
-        return "the machine it was trained on"
-    return record.cpu
+    if record.trained_further:  # perhaps on several
+        return "the machines it was trained on"
+    return record.cpu or "the machine it was trained on"
 
 
 def _fewer_images(recipe: Recipe, record: RunRecord) -> bool:

@@ -85,11 +85,11 @@ class RunRecord:
         text = f"{self.images_seen:,} images"
         if not self.ancestors:
             return text
-        plural = "s" * (len(self.ancestors) > 1)
+        whose = "its ancestor" if len(self.ancestors) == 1 else "its ancestors"
         images = [ancestor.images for ancestor in self.ancestors]
         if None in images:
-            return f"{text} after those of its ancestor{plural}"
-        return f"{text} after {sum(images):,} of its ancestor{plural}"
+            return f"{text} after those of {whose}"
+        return f"{text} after {sum(images):,} of {whose}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; `lineage` is included because readers of a zoo folder need it."""

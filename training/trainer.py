@@ -146,7 +146,8 @@ def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[
     if plan.stages:
         data = load_data(plan.stages[-1], data_dir=run.data_dir)
         final = final.replace(class_names=data.class_names)
-    network = build_model(final, dtype="float32")
+    # statistics of the same maps as in training; the finished network needs windows only
+    network = build_model(final.replace(window=model.config.window), dtype="float32")
     copy_weights(model, network)
     measured = 0
     if plan.statistics_images:

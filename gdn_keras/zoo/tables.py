@@ -10,6 +10,8 @@ from pathlib import Path
 
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.files import replace_file
+from gdn_keras.markdown import table
 from gdn_keras.model import count_multiply_adds, count_parameters
 from gdn_keras.zoo.records import ModelInfo
 from gdn_keras.zoo.registry import REGISTRY_FILE, read_registry, registry_text
@@ -57,9 +59,7 @@ def update(
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not check:
-                temporary = path.with_name(f".{path.name}.new")
-                temporary.write_text(text, encoding="utf-8")
-                temporary.replace(path)
+                replace_file(path, content=text)
     return stale
 
 
@@ -148,18 +148,16 @@ def markdown(infos: list[ModelInfo], *, folder: str) -> str:
         for row in _rows(infos)
     ]
     titles = [title for title in rows[0] if any(row[title] for row in rows)]
-    lines = [titles, *([row[title] for title in titles] for row in rows)]
-    head, *body = ("| " + " | ".join(cells) + " |" for cells in lines)
-    return "\n".join([head, "|" + "---|" * len(titles), *body])
+    return table(titles, rows=([row[title] for title in titles] for row in rows))
 
 
-def with_table(path: Path, table: str) -> str:
-    """The text of the file at `path` with the table between its markers."""
+def with_table(path: Path, text: str) -> str:
+    """The content of the file at `path` with `text`, a table, between its markers."""
     before, start, rest = path.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
         raise ValueError(f"{path.name} must have the markers {START} and {END}.")
-    return f"{before}{START}\n{table}\n{END}{after}"
+    return f"{before}{START}\n{text}\n{END}{after}"
 
 
 def _percent(value: float | None) -> str:

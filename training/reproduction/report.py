@@ -263,6 +263,9 @@ _CHOICES = (
     "Rescaling: the paper uses MATLAB's bicubic interpolation. Our reading is the same kernel on a "
     "grid that is symmetric about the centre of the image; MATLAB's grid aligns the left edges, "
     "which moves the object where the new size is not a whole number of pixels.",
+    "Batch norm: in the paper's equations it normalises whole maps. The budget `paper` does so. "
+    "With `cpu`, networks that read the centre compute, and normalise by, only what can reach it, "
+    "in the last layer the centre alone (`training/NOTES.md` compares both on validation images).",
     "Grids: coarse scales are computed on grids coarsened by powers of two, so that covariance "
     "holds for factors of 2 only. On every pixel, as in the paper, it holds for factors of √2.",
 )
