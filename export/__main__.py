@@ -24,13 +24,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from export import DEFAULT_OPSET
-from export.errors import EXPECTED, missing_packages_named
-from export.page import DEFAULT_NAMES, choose
 from gdn_keras import zoo
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
+
+from . import DEFAULT_OPSET, PROGRAM
+from .errors import EXPECTED, missing_packages_named
+from .page import DEFAULT_NAMES, choose
 
 OUTPUT = Path("out") / "export"
 PAGE = Path("out") / "page"
@@ -60,17 +61,17 @@ def _onnx(args) -> None:
     if args.quantise and args.dynamic_size:
         raise ValueError("`--quantise` needs one size; it cannot go with `--dynamic-size`.")
     info = zoo.info(args.name)
-    from export.graph import check_opset
+    from .graph import check_opset
 
     check_opset(args.opset)
     model = _load(args)
     if args.quantise:
-        from export.quantise import INT8_FILE, write_int8
+        from .quantise import INT8_FILE, write_int8
 
         target = _target(args, INT8_FILE)
         write_int8(model, target, info=info, calibrate=args.calibrate, **options)
     else:
-        from export.files import write_onnx
+        from .files import write_onnx
 
         target = _target(args, "model.onnx")
         write_onnx(model, target, info=info, dynamic_size=args.dynamic_size, **options)
@@ -78,14 +79,14 @@ def _onnx(args) -> None:
 
 def _saved_model(args) -> None:
     model = _load(args)
-    from export.files import write_saved_model
+    from .files import write_saved_model
 
     write_saved_model(model, _target(args, "saved_model"), info=zoo.info(args.name))
 
 
 def _litert(args) -> None:
     model = _load(args)
-    from export.files import write_litert
+    from .files import write_litert
 
     write_litert(model, _target(args, "model.tflite"), info=zoo.info(args.name))
 
@@ -93,7 +94,7 @@ def _litert(args) -> None:
 def _hub(args) -> None:
     check_repo(args.repo)
     folder = zoo.read_folder(zoo.download(args.name))
-    from export import hub_upload
+    from . import hub_upload
 
     publish = hub_upload.dry_run if args.dry_run else hub_upload.publish
     publish(
@@ -107,7 +108,7 @@ def _hub(args) -> None:
 
 def _page(args) -> None:
     infos = choose(args.names)
-    from export.page import build, space
+    from .page import build, space
 
     folder = space.build(args.names, infos, Path(args.output))
     print(f"{folder}: any web server can serve it; `--serve` does, too")
@@ -118,7 +119,7 @@ def _page(args) -> None:
 def _space(args) -> None:
     check_repo(args.repo)
     infos = choose(args.names)
-    from export.page import space
+    from .page import space
 
     publish = space.publish if args.publish else space.dry_run
     publish(args.names, infos, Path(args.output), repo=args.repo, private=args.private)
@@ -127,13 +128,13 @@ def _space(args) -> None:
 def _all(args) -> int:
     if args.owner is not None:
         check_repo(f"{args.owner}/name")
-    from export.everything import export_all
+    from .everything import export_all
 
     return export_all(OUTPUT, owner=args.owner, private=args.private, force=args.force)
 
 
 def _table(args) -> None:
-    from export import int8_table
+    from . import int8_table
 
     int8_table.update(OUTPUT)
 
@@ -157,8 +158,8 @@ def _target(args, default: str) -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m export",
-        description=__doc__,
+        prog=PROGRAM,
+        description=__doc__.replace("python -m export", PROGRAM),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -168,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=text,
-            epilog=f"example: python -m export {name} {example}",
+            epilog=f"example: {PROGRAM} {name} {example}",
         )
         command.set_defaults(run=run)
         return command

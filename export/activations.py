@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from export.graph import Graph
+from .graph import Graph
 
 
 class _Nodes:

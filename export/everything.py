@@ -11,15 +11,16 @@ from pathlib import Path
 
 import keras
 
-from export import hub_upload
-from export.errors import EXPECTED, missing_packages_named
-from export.files import write_litert, write_onnx, write_saved_model
-from export.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
 from gdn_keras import markdown, zoo
 from gdn_keras.files import replace_file
 from gdn_keras.version import __version__
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.weights import file_sha256
+
+from . import PROGRAM, hub_upload
+from .errors import EXPECTED, missing_packages_named
+from .files import write_litert, write_onnx, write_saved_model
+from .quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
 
 REFUSED = "refused"
 STATE_FILE = "done.json"  # next to a network's exports: finished steps, and for which weights
@@ -36,7 +37,7 @@ def export_all(
     """
     root = registry.checkout()
     if root is None:
-        raise FileNotFoundError("`python -m export all` is run from a clone, which has a zoo/.")
+        raise FileNotFoundError(f"`{PROGRAM} all` is run from a clone, which has a zoo/.")
     folders = zoo.folders(root / "zoo")
     if not folders:
         raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")

@@ -12,10 +12,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from export import verify
-from gdn_keras.classify import PAD_MODES, as_in_training
+from gdn_keras.classify import as_in_training
+from gdn_keras.image_files import PAD_MODES
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.zoo import ModelInfo
+
+from . import verify
 
 
 @contextlib.contextmanager
@@ -52,7 +54,7 @@ def write_onnx(model: GaussDerNet, path: Path, *, info: ModelInfo, **options) ->
     """Write an ONNX file and return its largest deviation from Keras; options as `to_onnx`."""
     import onnx
 
-    from export.onnx_model import operators
+    from .onnx_model import operators
 
     with kept_if_good(path) as new:
         worst = save_checked(model, new, info=info, **options)
@@ -68,7 +70,7 @@ def save_checked(
     """Write to `path` at once, then compare with Keras: inside `kept_if_good`."""
     import onnx
 
-    from export.onnx_model import to_onnx
+    from .onnx_model import to_onnx
 
     # of the network as it was trained, whatever size is exported
     trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)

@@ -18,13 +18,14 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from export.card import CURVE, hub_card
-from export.files import kept_if_good, write_onnx
-from export.quantise import INT8_FILE, REPORT_FILE, accepted_report
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
 from gdn_keras.zoo import registry, tables
 from gdn_keras.zoo.hub_download import check_repo
+
+from .card import CURVE, hub_card
+from .files import kept_if_good, write_onnx
+from .quantise import INT8_FILE, REPORT_FILE, accepted_report
 
 ONNX_FILE = "model.onnx"
 KERAS_METADATA = "metadata.json"

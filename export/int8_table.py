@@ -10,11 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from export.quantise import WEIGHTS, accepted_report
 from gdn_keras import cpu, zoo
 from gdn_keras.markdown import table
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.records import read_json, to_json
+
+from . import PROGRAM
+from .quantise import WEIGHTS, accepted_report
 
 START, END = "<!-- int8 -->\n", "<!-- /int8 -->\n"
 _SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
@@ -28,7 +30,7 @@ def update(output: Path, *, root: Path | None = None) -> None:
     """
     root = root or registry.checkout()
     if root is None:
-        raise FileNotFoundError("`python -m export table` is run from a clone, which has a zoo/.")
+        raise FileNotFoundError(f"`{PROGRAM} table` is run from a clone, which has a zoo/.")
     folder = root / "export" / "int8"
     folder.mkdir(parents=True, exist_ok=True)
     for path in zoo.folders(root / "zoo"):

@@ -16,8 +16,9 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from export import verify
 from gdn_keras import cpu
+
+from . import verify
 
 LARGEST_WEIGHT = 64  # the largest w with 255 w + 255 w < 2^15
 

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from export.activations import write_activation
-from export.graph import Graph
 from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.layers.jet import JetConstants
 from gdn_keras.model import GaussDerNet
 from gdn_keras.scale_space import discretisation_of, mask_2d
 from gdn_keras.scale_space.plan import Axis, placement
+
+from .activations import write_activation
+from .graph import Graph
 
 BLOCK = 16  # channels of onnxruntime's blocked layout with AVX-512 (8 with AVX2)
 MATRIX_SIZE = 96  # pixels; a MatMul beat Pad and depthwise Conv at 64, larger was not measured

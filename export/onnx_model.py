@@ -8,12 +8,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from export import DEFAULT_OPSET
-from export.graph import Graph
-from export.network import input_reach, write_network
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.version import __version__
+
+from . import DEFAULT_OPSET
+from .graph import Graph
+from .network import input_reach, write_network
 
 INPUT = "image"
 LOGITS, SCALE_LOGITS, SELECTED_SCALE = "logits", "scale_logits", "selected_scale"

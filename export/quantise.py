@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-from export import DEFAULT_OPSET, integers, verify
-from export.files import kept_if_good, save_checked
 from gdn_keras import cpu
 from gdn_keras.accuracy import accuracy, size_keys, test_sets
 from gdn_keras.classify import read_image
@@ -32,6 +30,9 @@ from gdn_keras.version import __version__
 from gdn_keras.zoo import ModelInfo
 from gdn_keras.zoo.records import read_json, to_json
 from gdn_keras.zoo.weights import file_sha256
+
+from . import DEFAULT_OPSET, integers, verify
+from .files import kept_if_good, save_checked
 
 INT8_FILE, REPORT_FILE = "model.int8.onnx", "model.int8.json"
 MAX_LOSS = 1.0  # percentage points, at any size

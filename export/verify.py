@@ -8,8 +8,8 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from gdn_keras.classify import place
 from gdn_keras.datasets import describe
+from gdn_keras.image_files import place
 from gdn_keras.model import GaussDerNet
 
 BATCHES = (1, 3, 32)

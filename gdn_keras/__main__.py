@@ -1,4 +1,4 @@
-"""The command line of the zoo: list, look up, use, verify, download and measure networks.
+"""The command line: list, look up, use, verify and measure networks, and train your own.
 
 Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.
 """
@@ -8,26 +8,45 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import classify, zoo
+from gdn_keras import classify, datasets, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
+from gdn_keras.datasets.sources import open_data
 from gdn_keras.deprecation import RenamedOption
+from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
+from gdn_keras.zoo.folder import DATA_FILE
+from gdn_keras.zoo.search import find
+
+_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
+
+# command lines of their own, with all that follows
+PARTS = {
+    "export": ("export.__main__", "write ONNX, SavedModel or LiteRT, publish on the Hub, a page"),
+    "training": ("training.__main__", "train, evaluate and publish the networks of the paper"),
+    "datasets": ("gdn_keras.datasets.__main__", "prepare, show and verify data sets"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if argv is None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidy up then, too
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv and argv[0] in PARTS:
+        return load_part(PARTS[argv[0]][0]).main(argv[1:])
     args = _parser().parse_args(argv)
     try:
         return args.run(args)
     except BrokenPipeError:  # `… | head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -136,10 +155,29 @@ def _download(args) -> int:
     return 0
 
 
+def _train(args) -> int:
+    own = load_part("training.own")
+    look = {name: getattr(args, name) for name in ("canvas", "side", "surroundings", "channels")}
+    options = own.OwnOptions(
+        like=args.like,
+        start_from=args.start_from,
+        seed=args.seed,
+        epochs=args.epochs,
+        flip=args.flip,
+        name=args.name,
+        look=look,
+    )
+    return own.train_own(args.data, args.output, options=options)
+
+
 def _evaluate(args) -> int:
     from gdn_keras.accuracy import evaluate, size_keys
 
     info = zoo.info(args.name, offline=args.offline or None)
+    if args.data is not None:
+        _open_data(args)
+    if args.data is not None and not args.sizes:
+        args.size = args.size or [1.0]
     size_keys(info.dataset, args.size)  # a wrong size is reported before the network is loaded
     density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
@@ -151,6 +189,8 @@ def _evaluate(args) -> int:
         limit=args.limit,
         batch_size=args.batch_size,
     )
+    if args.sizes or args.figure:
+        _draw_sizes(measured, info=info, path=Path(args.figure or f"{info.name}_sizes.png"))
     published = (info.exact_accuracy if args.exact else info.accuracy) or {}
     if args.json:
         _print_json(
@@ -166,6 +206,29 @@ def _evaluate(args) -> int:
         print(f"{size:>8}  {accuracy:8.2%}  {stated:>9}")
     print(f"{'mean':>8}  {np.mean(list(measured.values())):8.2%}")
     return 0
+
+
+def _open_data(args) -> None:
+    """Make the images of a network's own data set available, split as when it was trained."""
+    folder, _ = find(args.name, offline=args.offline or None)
+    if not (folder / DATA_FILE).is_file():
+        raise ValueError(
+            f"`--data` is for networks of `gdn-keras train`, which have a {DATA_FILE}. "
+            f"Received: {args.name}."
+        )
+    open_data(args.data, record=folder / DATA_FILE)
+
+
+def _draw_sizes(measured: dict[str, float], *, info, path: Path) -> None:
+    from gdn_keras import plots
+
+    sizes = datasets.get(info.dataset).sizes
+    curve = {sizes.value(key): 100 * accuracy for key, accuracy in measured.items()}
+    figure, axes = plots.new_figure(height=60)
+    plots.plot_accuracy({info.name: curve}, axes[0, 0], sizes=sizes, train_sizes=info.train_sizes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=200)
+    print(f"figure: {path}", file=sys.stderr)
 
 
 def _print_json(data) -> None:
@@ -237,6 +300,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
+    command.add_argument(
+        "--sizes", action="store_true", help="every size, and the curve as a figure"
+    )
+    command.add_argument("--figure", metavar="FILE", help="default: NAME_sizes.png")
+    command.add_argument(
+        "--data", metavar="DATA", help=f"of a network trained on it: {_DATA}; default size: 1"
+    )
     command.add_argument("--limit", type=_positive, help="maximum number of images of each size")
     command.add_argument(
         "--exact", action="store_true", help="compute every pixel, as the paper does"
@@ -245,6 +315,33 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--batch-size", type=_positive, default=32)
     _add_offline(command, "never use the internet for the network")
     command.add_argument("--json", action="store_true")
+
+    text = "train a network on images of your own, or resume; writes a folder like those of the zoo"
+    command = add("train", _train, text)
+    command.add_argument("data", metavar="DATA", help=_DATA)
+    command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="to be written")
+    command.add_argument(
+        "--like", metavar="NAME", help="the recipe to follow; default: that of --from"
+    )
+    command.add_argument(
+        "--from", dest="start_from", metavar="NAME", help="start from the weights of this network"
+    )
+    command.add_argument("--name", help="of the data set; default: from DATA")
+    command.add_argument("--canvas", type=_positive, help="height and width of the images")
+    command.add_argument("--side", type=_positive, help="longer side of an object on it")
+    command.add_argument("--surroundings", choices=("black", "mirrored"))
+    for option, channels in (("--grey", 1), ("--colour", 3)):
+        command.add_argument(option, dest="channels", action="store_const", const=channels)
+    command.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="exchange left and right in half of the images",
+    )
+    command.add_argument("--epochs", type=_positive, help="with all scale channels")
+    command.add_argument("--seed", type=int, default=0)
+
+    for name, (_, text) in PARTS.items():  # for --help; `main` runs them
+        commands.add_parser(name, help=f"{text}; see {name} --help")
     return parser
 
 

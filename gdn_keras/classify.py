@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +12,13 @@ import scipy
 
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.image_files import decode_image, fit_image
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gdn_keras.model import GaussDerNet
 
-MAX_PIXELS = 80_000_000  # a 240 MB array; larger images are hardly meant to be classified
 FITS = {
     "trained": "the longer side becomes what objects had in training",
     "contain": "the longer side fills the network's input",
@@ -27,7 +26,6 @@ FITS = {
     "original": "no resizing; what is too large is cut off",
 }
 _FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
-PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,7 @@ def read_image(
     """
     if fit not in FITS:
         raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
-    image, notes = _decode(Path(path), colour=config.input_channels == 3)
+    image, notes = decode_image(Path(path), mode="RGB" if config.input_channels == 3 else "L")
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
     if fit == "trained" or dataset in datasets.names():
@@ -85,32 +83,13 @@ def read_image(
     }[fit]
     size = tuple(max(1, round(scale * side)) for side in image.size)
     if size != image.size:
-        from PIL import Image
-
         notes.append(f"resized from {image.width}x{image.height} to {size[0]}x{size[1]}")
-        kept, box = _middle(image.size, size, (width, height))
-        image = image.resize(kept, Image.Resampling.BICUBIC, box=box)
-    pixels = np.asarray(image)
-    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
-    pixels = place(pixels, size=config.input_size, mode=PAD_MODES[fill])
+    pixels = fit_image(image, resized=size, size=config.input_size, fill=fill)
     if size[0] > width or size[1] > height:
         notes.append(f"cut to {width}x{height}")
     if size[0] < width or size[1] < height:
         notes.append(f"surroundings up to {width}x{height} {fill}")
     return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used unchanged")
-
-
-def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """The size that `place` would keep of a resized image, and that part of the original.
-
-    Resizing only that part gives the same but for rounding, and an image that is a thousand times
-    as long as wide does not become a gigantic one first.
-    """
-    kept = tuple(map(min, resized, limit))
-    first = [(n - m) // 2 for n, m in zip(resized, kept, strict=True)]
-    last = [n + m for n, m in zip(first, kept, strict=True)]
-    scale = [n / m for n, m in zip(size, resized, strict=True)]
-    return kept, tuple(min(n * scale[k % 2], size[k % 2]) for k, n in enumerate([*first, *last]))
 
 
 def as_in_training(
@@ -134,94 +113,6 @@ def as_in_training(
         ) from None
     fill = record.surroundings or _FILLS[config.padding]
     return record.sizes.trained_side(train_sizes), fill
-
-
-def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
-    """Cut or fill (…, height, width, colour) to a size, around the centre."""
-    for axis, target in zip((-3, -2), size, strict=True):
-        excess = images.shape[axis] - target
-        if excess > 0:
-            images = np.take(images, np.arange(excess // 2, excess // 2 + target), axis=axis)
-        else:
-            widths = [(0, 0)] * images.ndim
-            widths[axis] = (-excess // 2, -excess - -excess // 2)
-            images = np.pad(images, widths, mode=mode)
-    return images
-
-
-def _decode(path: Path, *, colour: bool):
-    """A Pillow image, grey or RGB, upright; and notes on what was done to get it."""
-    from PIL import Image, ImageOps
-
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, not an image file.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty: it has no bytes.")
-    try:
-        with warnings.catch_warnings():  # Pillow warns of large images; the limit is checked below
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(path)
-    except Image.DecompressionBombError as error:
-        raise ValueError(f"{path} is too large: {error}") from error
-    except PermissionError:
-        raise
-    except (OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{path} is not an image file that Pillow can read.") from error
-    notes = []
-    with image:
-        if image.width * image.height == 0:
-            raise ValueError(f"{path} is empty: it has {image.width}x{image.height} pixels.")
-        if image.width * image.height > MAX_PIXELS:
-            raise ValueError(
-                f"{path} is too large: at most {MAX_PIXELS:,} pixels are read. "
-                f"Received: {image.width}x{image.height}."
-            )
-        if getattr(image, "n_frames", 1) > 1:
-            notes.append(f"first of {image.n_frames} frames")
-        try:
-            image.load()
-            upright = ImageOps.exif_transpose(image)
-        except Exception as error:  # decoders of broken files raise whatever they like
-            raise ValueError(f"{path} is broken: {error}.") from error
-    if upright.size != image.size:
-        notes.append("turned upright")
-    return _convert(upright, path, notes, mode="RGB" if colour else "L"), notes
-
-
-def _convert(image, path: Path, notes: list[str], *, mode: str):
-    from PIL import Image
-
-    if image.mode == "F" or image.mode.startswith("I"):  # numbers without a fixed range
-        values = np.asarray(image).astype(np.float64)
-        low, high = values.min(), values.max()
-        if not (low >= 0 and high <= (255 if image.mode == "F" else 65535)):
-            raise ValueError(
-                f"{path} has colour mode {image.mode} with values from {low:g} to {high:g}; only "
-                "0…255, or 0…65535 for whole numbers, are understood."
-            )
-        if image.mode.startswith("I;16") or high > 255:
-            values = values / 257
-            notes.append("16 bits to 8")
-        image = Image.fromarray(np.round(values).astype(np.uint8))
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
-        image = image.convert("RGB")
-        notes.append("transparent parts made black")
-    if image.mode == mode:
-        return image
-    wanted = "grey" if mode == "L" else mode
-    try:
-        converted = image.convert(mode)
-    except ValueError as error:
-        raise ValueError(
-            f"{path} has colour mode {image.mode}, which cannot be made {wanted}; save it as RGB "
-            "or grey."
-        ) from error
-    notes.append(f"{image.mode} made {wanted}")
-    return converted
 
 
 def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Prediction]:

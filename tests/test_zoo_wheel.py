@@ -27,7 +27,8 @@ def sources(tmp_path_factory):
     for name in ("pyproject.toml", "setup.py", "LICENSE"):
         shutil.copy(CLONE / name, root)
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(CLONE / "gdn_keras", root / "gdn_keras", ignore=ignore)
+    for part in ("gdn_keras", "training", "export"):
+        shutil.copytree(CLONE / part, root / part, ignore=ignore)
     (root / "zoo").mkdir()
     (root / "docs").mkdir()
     shutil.copy(LIST, root / "zoo")

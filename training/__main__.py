@@ -9,12 +9,15 @@ is working on the same run.
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from training import commands, locking
-from training.options import RunOptions, Trial
-from training.reproduction import commands as reproduction
-from training.workspace import Workspace
+from gdn_keras.zoo.registry import checkout
+
+from . import PROGRAM, commands, locking
+from .options import RunOptions, Trial
+from .reproduction import commands as reproduction
+from .workspace import Workspace
 
 EXAMPLES = {
     "list": (
@@ -90,7 +93,15 @@ def make_run_options(arguments: argparse.Namespace, **more) -> RunOptions:
 
 
 def _docs(arguments: argparse.Namespace) -> Path:
-    return Path(arguments.docs) if arguments.docs else reproduction.DOCS
+    if arguments.docs:
+        return Path(arguments.docs)
+    _need_clone(arguments)
+    return reproduction.DOCS
+
+
+def _need_clone(arguments: argparse.Namespace) -> None:
+    if checkout() is None:
+        raise ValueError(f"`{PROGRAM} {arguments.command}` is run from a clone, which has a zoo/.")
 
 
 # === Commands ===
@@ -147,8 +158,13 @@ def _sweep(arguments, workspace) -> int:
     )
 
 
+def _results(arguments, _) -> int:
+    _need_clone(arguments)
+    return commands.results(check=arguments.check)
+
+
 def _compare(recipe):
-    from training.reproduction.comparison import compare
+    from .reproduction.comparison import compare
 
     return compare(recipe)
 
@@ -160,7 +176,7 @@ _COMMANDS = {
     "evaluate": _evaluate,
     "publish": _publish,
     "sweep": _sweep,
-    "results": lambda arguments, _: commands.results(check=arguments.check),
+    "results": _results,
     "report": lambda arguments, where: reproduction.report(where, docs=_docs(arguments)),
     "gallery": lambda arguments, where: reproduction.gallery(
         arguments.names, workspace=where, docs=_docs(arguments)
@@ -181,9 +197,9 @@ _COMMANDS = {
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m training",
+        prog=PROGRAM,
         description=__doc__,
-        epilog="examples:\n" + "\n".join(f"  {lines[0]}" for lines in EXAMPLES.values()),
+        epilog=_examples(lines[0] for lines in EXAMPLES.values()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sub = parser.add_subparsers(dest="command", required=True)
@@ -193,7 +209,7 @@ def make_parser() -> argparse.ArgumentParser:
             name,
             help=what,
             description=what[0].upper() + what[1:] + ".",
-            epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name]),
+            epilog=_examples(EXAMPLES[name]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
@@ -293,6 +309,11 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _examples(lines: Iterable[str]) -> str:
+    text = "examples:\n" + "\n".join(f"  {line}" for line in lines)
+    return text.replace("python -m training", PROGRAM)
+
+
 def _training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
@@ -349,7 +370,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 
 _DOCS = "default: docs/ of the checkout"
 _PLACES = {
-    "zoo": "default: zoo/ of the checkout",
+    "zoo": "default: zoo/ of the checkout, or of the current folder if there is none",
     "data": "default: GDN_KERAS_DATA",
     "runs": "default: GDN_KERAS_RUNS",
 }

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
-from training.recipes import ALL, Recipe
+
+from .recipes import ALL, OWN, Recipe
 
 DENSITY = 1 / math.sqrt(2)
 REACH = 1.0
@@ -168,9 +169,15 @@ def _cpu_stage(
     *,
     name: str,
     coarsest: int | None = None,
+    times: float | None = None,
     **changes: Any,
 ) -> Stage:
-    """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones."""
+    """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones.
+
+    `times` is for recipes without a fixed data set: epochs as a multiple of the recipe's.
+    """
+    if times is not None:
+        changes["epochs"] = times * recipe.epochs
     config = recipe.config.replace(sampling_density=DENSITY, reach=REACH)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
@@ -302,6 +309,10 @@ _GTSRB = (  # five times as many images per epoch, nearly all learned in the fir
     {"name": "single", "epochs": 5},
     {"name": "together", "epochs": 6, "learning_rate": 0.004},
 )
+_OWN = (
+    {"name": "single", "times": 8},
+    {"name": "together", "times": 1, "learning_rate": 0.003},
+)
 CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "fashion": _FASHION,
     "fashion_scales": _FASHION,
@@ -317,6 +328,7 @@ CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "cifar32": _SMALL,
     "fashion28_learned": _LEARNED,
     "cifar32_learned": _LEARNED,
+    OWN: _OWN,
     "tiny": _TINY,
     "tiny_stir": _TINY,
 }

@@ -13,12 +13,13 @@ from gdn_keras.datasets import DataSet
 from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
 from gdn_keras.zoo.records import LICENCE
-from training.budgets import MORE
-from training.comparison import NO_COMPARISON, Comparison
-from training.measurement import test_sizes
-from training.recipes import Recipe
-from training.run_record import RunRecord
-from training.styles import STYLES
+
+from .budgets import MORE
+from .comparison import NO_COMPARISON, Comparison
+from .measurement import test_sizes
+from .recipes import OWN, Recipe
+from .run_record import RunRecord
+from .styles import STYLES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,7 @@ def card(
     """The folder's README.md."""
     data = datasets.get(recipe.dataset)
     channels = len(config.channel_sigmas)
+    where = "./" if recipe.group == OWN else ""  # a folder, not a name that the zoo knows
     several = f"{channels} scale channels with {config.scale_pooling} pooling"
     lines = [
         f"# {recipe.name}",
@@ -54,7 +56,7 @@ def card(
         "",
         "```python",
         "import gdn_keras.zoo",
-        f'model = gdn_keras.zoo.load("{recipe.name}")  # raw pixels 0…255 in, logits out',
+        f'model = gdn_keras.zoo.load("{where}{recipe.name}")  # raw pixels 0…255 in, logits out',
         "```",
         "",
         "## Accuracy",
@@ -103,7 +105,8 @@ def card(
         *([data.remark] if data.remark else []),
         "",
         "## Licence and citation",
-        f"Weights: {LICENCE}. {data.licence and f'{data.licence}.'}",
+        ("" if recipe.group == OWN else f"Weights: {LICENCE}. ")
+        + (data.licence and f"{data.licence}."),
         f"Architecture: {CITATION}",
         "",
     ]
@@ -114,6 +117,8 @@ def _border(recipe: Recipe, config: GaussDerNetConfig) -> list[str]:
     """What mirror padding is, and why it suits the data."""
     if config.padding != "mirror":
         return []
+    if recipe.group == OWN:
+        return ["The image is extended by mirroring (padding `mirror`)."]
     lines = [
         "The image is extended by mirroring (padding `mirror`), whereas the paper's networks pad "
         f"every layer, as `{recipe.name.removesuffix('_mirror')}` does. The idea came when test "
@@ -206,7 +211,7 @@ def _history(recipe: Recipe, record: RunRecord) -> list[str]:
         less.append(f"at reach {configs[-1].reach:g}")
     if _fewer_images(recipe, record):
         less.append("for fewer images")
-    if not full and less:
+    if not full and less and recipe.group != OWN:  # which is not of the paper
         *first, last = less
         ways = f"{', '.join(first)} and {last}" if first else last
         lines.append(

@@ -10,13 +10,14 @@ import time
 
 from gdn_keras import zoo
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
-from training import CHECKOUT, locking, state
-from training.comparison import Compare
-from training.options import NO_TRIAL, RunOptions, Trial, auto_precision
-from training.recipes import ALL, RECIPES, Recipe, get
-from training.runs import check_options, finished_folder, further_record, make_plan
-from training.stopping import STOPPED, Stopping
-from training.workspace import Workspace
+
+from . import CHECKOUT, PROGRAM, locking, state
+from .comparison import Compare
+from .options import NO_TRIAL, RunOptions, Trial, auto_precision
+from .recipes import ALL, RECIPES, Recipe, get
+from .runs import check_options, finished_folder, further_record, make_plan
+from .stopping import STOPPED, Stopping
+from .workspace import Workspace
 
 _RESUME = "run the same command to resume"
 _MODE_LABELS = {
@@ -60,7 +61,7 @@ def run(name: str, *, workspace: Workspace, options: RunOptions) -> int:
 
 
 def _train(recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: Stopping) -> bool:
-    from training import devices
+    from . import devices
 
     devices.prepare(options.devices)
     main = devices.is_main()
@@ -74,7 +75,7 @@ def _train(recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: S
         if saved is None and options.more is not None:
             saved = further_record(recipe, workspace=workspace, options=options), None
         plan = make_plan(recipe, workspace=workspace, options=options, saved=saved and saved[0])
-        from training.trainer import Run, train  # after all checks: Keras takes seconds to load
+        from .trainer import Run, train  # after all checks: Keras takes seconds to load
 
         relative = None
         if saved is None and plan.warm_start:
@@ -140,7 +141,7 @@ def queue(
 
 def _time_left(recipes: list[Recipe], *, workspace: Workspace, options: RunOptions) -> str:
     """How long the queue will take, estimated by what its networks cost."""
-    from training.costs import estimate_hours
+    from .costs import estimate_hours
 
     due = [r for r in recipes if _is_due(r, workspace=workspace, seed=options.seed)]
     estimates = estimate_hours(
@@ -237,7 +238,7 @@ def _evaluate(
     limit: int | None = None,
 ):
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
-    from training.measurement import measure_sizes
+    from .measurement import measure_sizes
 
     with locking.lock(folder):
         return measure_sizes(
@@ -260,8 +261,8 @@ def publish(name: str, *, workspace: Workspace, seed: int, compare: Compare) -> 
 
 def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=NO_TRIAL)
-    from training.measurement import read_results
-    from training.publish import publish as write
+    from .measurement import read_results
+    from .publish import publish as write
 
     modes = {mode: read_results(recipe, folder=folder, mode=mode) for mode in ("exact", "matched")}
     if workspace.is_published(recipe.name):
@@ -271,7 +272,7 @@ def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compar
                 raise ValueError(
                     f"{recipe.name} of the zoo has accuracies with {_MODE_LABELS[mode]}, which "
                     "must not be lost: "
-                    f"`python -m training evaluate {recipe.name} --{mode}` measures the new ones."
+                    f"`{PROGRAM} evaluate {recipe.name} --{mode}` measures the new ones."
                 )
     written = write(
         recipe,
@@ -289,7 +290,7 @@ def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compar
 def _advise(workspace: Workspace) -> None:
     """What is generated from the checkout's zoo is not updated by itself: people may edit it."""
     if workspace.is_checkout:
-        commands = ", ".join(f"`python -m training {c}`" for c in ("results", "report", "gallery"))
+        commands = ", ".join(f"`{PROGRAM} {c}`" for c in ("results", "report", "gallery"))
         print(f"{commands} bring tables, report and gallery up to date.")
 
 
@@ -312,7 +313,7 @@ def sweep(
     workers: int = 2,
     cluster: str | None = None,
 ) -> int:
-    from training.sweep import Task, run_sweep
+    from .sweep import Task, run_sweep
 
     names = [name for name in _matching(pattern) if not ALL[name].transfer_from]
     if not names:
@@ -339,7 +340,7 @@ def sweep(
 
 def run_command_line(name: str, *, workspace: Workspace, options: RunOptions) -> list[str]:
     """The command that trains one recipe of a sweep, the same on every node."""
-    words = [sys.executable, "-m", "training", "run", name, *options.command_line()]
+    words = [sys.executable, "-m", __package__, "run", name, *options.command_line()]
     data = workspace.data or os.environ.get(ENVIRONMENT_VARIABLE)
     for option, folder in {"runs": workspace.runs, "data": data, "zoo": workspace.zoo}.items():
         words += [f"--{option}", os.path.abspath(folder)] if folder else []
@@ -377,7 +378,7 @@ def list_recipes(pattern: str, *, workspace: Workspace, seed: int, compare: Comp
 
 def list_costs(pattern: str, *, workspace: Workspace, seed: int) -> int:
     """Every recipe with the cpu budget: GFLOP per image, images, hours; and the hours left."""
-    from training.costs import estimate_hours
+    from .costs import estimate_hours
 
     names = _matching(pattern)
     estimates = estimate_hours(

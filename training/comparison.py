@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from training.recipes import Recipe
+from .recipes import Recipe
 
 if TYPE_CHECKING:
     from gdn_keras.zoo import Metrics

@@ -14,10 +14,11 @@ from gdn_keras import cpu, datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.files import replace_file
 from gdn_keras.model import count_multiply_adds, fold
-from training.budgets import DENSITY, REACH, Plan, plan_run
-from training.measurement import BATCH, test_sizes
-from training.recipes import Recipe, get
-from training.stages import build_stage_model, compile_model
+
+from .budgets import DENSITY, REACH, Plan, plan_run
+from .measurement import BATCH, test_sizes
+from .recipes import Recipe, get
+from .stages import build_stage_model, compile_model
 
 RATES = "rates.json"  # in the folder of the runs
 # Narrow networks keep a processor less busy than wide ones, so each family has its own rate.

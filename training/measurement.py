@@ -20,7 +20,9 @@ from gdn_keras.datasets import Arrays
 from gdn_keras.explain import pool_over_scales, scale_shares
 from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, adapt, at_scale, fold
-from training.recipes import Recipe
+
+from . import PROGRAM
+from .recipes import Recipe
 
 EVALUATION = "evaluation.json"
 BATCH = 100
@@ -111,7 +113,7 @@ def read_results(
         raise ValueError(
             f"{recipe.name} must be evaluated first, {len(missing)} of "
             f"{len(test_sizes(recipe))} sizes are missing: "
-            f"`python -m training evaluate {recipe.name}`."
+            f"`{PROGRAM} evaluate {recipe.name}`."
         )
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.cpu import prefers_bfloat16
-from training.budgets import Plan, Stage
-from training.recipes import Recipe, get
+
+from .budgets import Plan, Stage
+from .recipes import Recipe, get
 
 # of a network's config, what a trial may change
 SAMPLING = ("channel_sigmas", "sampling_density", "reach")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 
-from training import state as state_file
-from training.budgets import Stage
-from training.logs import RunLog
-from training.run_record import RunRecord
+from . import state as state_file
+from .budgets import Stage
+from .logs import RunLog
+from .run_record import RunRecord
 
 if TYPE_CHECKING:
-    from training.trainer import Run
+    from .trainer import Run
 
 SAVE_SECONDS = 60.0
 RETRY_SECONDS = 10.0  # between attempts to save work that exists only in memory

@@ -9,15 +9,17 @@ import numpy as np
 
 from gdn_keras import datasets, plots, zoo
 from gdn_keras.datasets import Arrays
+from gdn_keras.datasets.own import own_record
 from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.model import GaussDerNet, clamped_sigmas
-from training.card import FIGURE, card, draw_accuracy, reference_size
-from training.comparison import NO_COMPARISON, Comparison
-from training.measurement import SizeResult
-from training.recipes import Recipe
-from training.run_record import Ancestor
-from training.state import WEIGHTS, read_record
-from training.trainer import versions
+
+from .card import FIGURE, card, draw_accuracy, reference_size
+from .comparison import NO_COMPARISON, Comparison
+from .measurement import SizeResult
+from .recipes import Recipe
+from .run_record import Ancestor
+from .state import WEIGHTS, read_record
+from .trainer import versions
 
 GOLDEN_IMAGES = 8
 
@@ -51,6 +53,7 @@ def publish(
     }
     for name in ("stage", "step", "config"):  # it is finished, and config.json has the network
         del facts[name]
+    data = datasets.get(recipe.dataset)
     return zoo.write_folder(
         zoo_folder / recipe.name,
         config=record.config,
@@ -63,6 +66,7 @@ def publish(
         figures={FIGURE: plots.png_bytes(draw_accuracy(recipe, metrics))}
         if len(metrics.accuracy) > 1
         else {},
+        data=data if own_record(data) else None,
     )
 
 

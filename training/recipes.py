@@ -18,6 +18,10 @@ from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.scale_space import channel_scales
 
+from . import PROGRAM
+
+OWN = "own"  # group of the networks for data of one's own, see own.py
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -362,7 +366,7 @@ def get(name: str) -> Recipe:
     close = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.0)
     raise ValueError(
         f"`name` must be the name of a recipe. Did you mean {', '.join(map(repr, close))}? "
-        f"`python -m training list` shows all. Received: name={name!r}."
+        f"`{PROGRAM} list` shows all. Received: name={name!r}."
     )
 
 

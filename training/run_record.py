@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdn_keras.config import GaussDerNetConfig
-from training.budgets import MORE, Plan, Stage
-from training.recipes import Recipe
+
+from .budgets import MORE, Plan, Stage
+from .recipes import Recipe
 
 # field -> what it was called in files written before there was one name for it
 _FORMER_NAMES = {"name": "recipe", "images_seen": "images"}

@@ -6,19 +6,19 @@ import dataclasses
 import shlex
 from pathlib import Path
 
-from training import state
-from training.budgets import EXACT, MORE, Plan, more_stage, plan_run, relatives
-from training.options import RunOptions, Trial
-from training.recipes import ALL, Recipe
-from training.run_record import RunRecord
-from training.state import RECORD
-from training.workspace import Workspace
+from . import PROGRAM, state
+from .budgets import EXACT, MORE, Plan, more_stage, plan_run, relatives
+from .options import RunOptions, Trial
+from .recipes import ALL, Recipe
+from .run_record import RunRecord
+from .state import RECORD
+from .workspace import Workspace
 
 
 def run_command(name: str, *, seed: int, trial: Trial) -> str:
     """What to type to train a recipe, for messages."""
     words = [*trial.command_line(), *(["--seed", str(seed)] if seed else [])]
-    return shlex.join(["python", "-m", "training", "run", name, *words])
+    return f"{PROGRAM} {shlex.join(['run', name, *words])}"
 
 
 def finished_folder(recipe: Recipe, *, workspace: Workspace, seed: int, trial: Trial) -> Path:

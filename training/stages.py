@@ -13,7 +13,8 @@ from gdn_keras.datasets import Arrays, as_dataset
 from gdn_keras.layers import ScaleBatchNormalization
 from gdn_keras.model import GaussDerNet, build_model, copy_weights, layer_weights
 from gdn_keras.optimizer import ScaleAdamW
-from training.budgets import Stage
+
+from .budgets import Stage
 
 
 def load_data(stage: Stage, *, data_dir: Path | None = None) -> Arrays:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.files import replace_file
-from training.run_record import RunRecord
+
+from .run_record import RunRecord
 
 STATE, PREVIOUS = "state.npz", "state.previous.npz"
 WEIGHTS, RECORD = "model.weights.h5", "run.json"  # of a finished run; the record comes last

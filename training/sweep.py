@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import CHECKOUT, locking
-from training.stopping import STOPPED, Stopping
+from . import CHECKOUT, locking
+from .stopping import STOPPED, Stopping
 
 ATTEMPTS = 4
 POLL_SECONDS = 0.5  # between checks of a training process, or of a lock

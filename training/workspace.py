@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from gdn_keras import zoo
 from gdn_keras.files import replace_file
-from training import CHECKOUT, state
-from training.recipes import ALL
-from training.run_record import Ancestor, RunRecord
-from training.state import RECORD, WEIGHTS, read_record
+from gdn_keras.zoo.registry import checkout
+
+from . import CHECKOUT, state
+from .recipes import ALL
+from .run_record import Ancestor, RunRecord
+from .state import RECORD, WEIGHTS, read_record
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
@@ -31,11 +33,14 @@ class Workspace:
     def locate(
         cls, *, runs: str | None = None, zoo: str | None = None, data: str | None = None
     ) -> Workspace:
-        """The given folders; otherwise GDN_KERAS_RUNS or a folder in the user's cache, and zoo/."""
+        """The given folders; otherwise GDN_KERAS_RUNS or a folder in the user's cache, and zoo/.
+
+        An installed package has no zoo/ that could be written to: then that of the current folder.
+        """
         cache = Path.home() / ".cache" / "gdn_keras" / "runs"
         return cls(
             runs=Path(runs or os.environ.get("GDN_KERAS_RUNS") or cache),
-            zoo=Path(zoo) if zoo else CHECKOUT / "zoo",
+            zoo=Path(zoo or (CHECKOUT if checkout() else "") / Path("zoo")),
             data=Path(data) if data else None,
         )
 

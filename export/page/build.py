@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from export.files import write_onnx
-from export.page.runtime import write_runtime
 from gdn_keras import zoo
-from gdn_keras.datasets import load_samples
+from gdn_keras.datasets import Arrays
 from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_sets
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from gdn_keras.zoo.records import ModelInfo
+
+from ..files import write_onnx
+from .runtime import write_runtime
 
 SOURCES = Path(__file__).parent
 STATIC = ("index.html", "page.js", "worker.js", "style.css")
@@ -45,8 +46,9 @@ def write_page(
         target = folder / "models" / f"{info.name}.onnx"
         write_onnx(zoo.load(name), target, info=info, with_scales=True)
     families = _families(infos)
+    sources = {d.samples.source.name: d.samples.source for d in rescaled_sets().values()}
     for family in families:
-        _write_samples(folder / family["samples"]["file"], family)
+        _write_samples(folder / family["samples"]["file"], family, sources[family["name"]].load())
     shutil.copyfile(SAMPLE_FOLDER / "SAMPLES.md", folder / "samples" / "LICENCES.md")
     data = {"size_factors": SIZE_FACTORS, "families": families}
     text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -63,7 +65,7 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
         samples = source.load()
         family = {
             "name": source.name,
-            "title": TITLES[source.name],
+            "title": TITLES.get(source.name, dataset.title),
             "canvas": dataset.image_size[0],
             "side": dataset.sizes.side,
             "colours": dataset.channels,
@@ -72,7 +74,7 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
             "samples": {
                 "file": f"samples/{source.name}.png",
                 "labels": [],
-                "first": FIRST[source.name],
+                "first": FIRST.get(source.name, 0),
             },
             "networks": [],
         }
@@ -81,6 +83,11 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
             raise ValueError(
                 f"`names` must be networks for the classes of the samples, {family['classes']}. "
                 f"Received: {info.name}, of {list(names)}."
+            )
+        if any(set(name) & set("<>&") for name in family["classes"]):
+            raise ValueError(
+                "`names` must be networks whose class names have none of the characters <, > and "
+                f"&, which are special in HTML. Received: {info.name}, of {family['classes']}."
             )
         family = families.setdefault(source.name, family)
         family["networks"].append(
@@ -94,13 +101,13 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
     return list(families.values())
 
 
-def _write_samples(path: Path, family: dict[str, Any]) -> None:
+def _write_samples(path: Path, family: dict[str, Any], samples: Arrays) -> None:
     """All samples in one lossless picture, ten in a row, class after class."""
     from PIL import Image
 
-    samples = load_samples(family["name"])
     order = np.argsort(samples.labels, kind="stable")
     images = samples.images[order]
+    images = np.pad(images, [(0, -len(images) % 10), (0, 0), (0, 0), (0, 0)])
     count, height, width, colours = images.shape
     rows = images.reshape(count // 10, 10, height, width, colours).transpose(0, 2, 1, 3, 4)
     sheet = rows.reshape(count // 10 * height, 10 * width, colours)

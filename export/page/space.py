@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from export.files import kept_if_good
-from export.hub_upload import clear_errors, need_token, outcome
-from export.page.build import CARD, DESCRIPTION, STATIC, write_page
-from export.page.runtime import PACKAGE, VERSION
 from gdn_keras.citation import CITATION
 from gdn_keras.zoo.hub_download import check_repo
 from gdn_keras.zoo.records import LICENCE, ModelInfo
+
+from ..files import kept_if_good
+from ..hub_upload import clear_errors, need_token, outcome
+from .build import CARD, DESCRIPTION, STATIC, write_page
+from .runtime import PACKAGE, VERSION
 
 TITLE = "Gaussian derivative networks, live"
 FOLDERS = ("models/", "ort/", "samples/")  # old files in these are deleted

@@ -2,7 +2,8 @@
 
 From a folder of local files (`data_dir` or the environment variable GDN_KERAS_DATA), or downloaded
 with tensorflow-datasets; a few images of each set come with the package (`load_samples`). What is
-known about a data set is one record, `get(name)`; `register` adds your own.
+known about a data set is one record, `get(name)`. `from_folder` and the other `from_…` make one of
+your own images; `register` adds any record.
 """
 
 from gdn_keras.datasets.arrays import Arrays as Arrays
@@ -25,6 +26,13 @@ from gdn_keras.datasets.sets import describe as describe
 from gdn_keras.datasets.sets import get as get
 from gdn_keras.datasets.sets import names as names
 from gdn_keras.datasets.sets import register as register
+from gdn_keras.datasets.sources import from_arrays as from_arrays
+from gdn_keras.datasets.sources import from_folder as from_folder
+from gdn_keras.datasets.sources import from_hugging_face as from_hugging_face
+from gdn_keras.datasets.sources import from_npz as from_npz
+from gdn_keras.datasets.sources import from_tf_data as from_tf_data
+from gdn_keras.datasets.sources import from_tfds as from_tfds
+from gdn_keras.datasets.sources import report as report
 from gdn_keras.datasets.stir import load_stir as load_stir
 
 # those of the package that `load_arrays` takes

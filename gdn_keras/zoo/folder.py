@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.datasets import DataSet, own
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
@@ -26,12 +27,15 @@ WEIGHTS_FILE = "model.weights.h5"
 METRICS_FILE = "metrics.json"
 RECIPE_FILE = "recipe.json"
 CARD_FILE = "README.md"
+# of networks for data of one's own: the record of the data set, and a few of its test images
+DATA_FILES = DATA_FILE, SAMPLES_FILE = "data.json", "samples.npz"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
 DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all but the weights
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
 # networks that it started from (an empty list for random weights); for STIR also `train_sizes`,
 # the name of a range of object sizes. Other keys belong to the trainer.
 RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+OWN_DATA = "own_data"  # key of recipe.json: there are DATA_FILES
 REGISTERED_NAME = "gdn_keras>GaussDerNet"  # of the class of the networks in Keras
 
 
@@ -67,7 +71,8 @@ class Folder:
 def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
     """Read and check everything in a zoo folder but the weights themselves.
 
-    With `weights=False` their file may be missing.
+    With `weights=False` their file may be missing. A data set that the folder has the record of is
+    registered, so that the network can be used like those of the package's data sets.
     """
     path = Path(path)
     if not path.is_dir():
@@ -89,11 +94,14 @@ def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
             f"{path / CONFIG_FILE} is not the config of this network: its sha256 must be "
             f"{metrics.config_sha256}, as in {METRICS_FILE}. Received: {config.sha256()}."
         )
+    recipe = read_json(path / RECIPE_FILE, _check_recipe)
+    if recipe.get(OWN_DATA):
+        _register_data(path)
     return Folder(
         path=path,
         config=config,
         metrics=metrics,
-        recipe=read_json(path / RECIPE_FILE, _check_recipe),
+        recipe=recipe,
         card=(path / CARD_FILE).read_text(encoding="utf-8"),
     )
 
@@ -107,6 +115,7 @@ def write_folder(
     recipe: dict[str, Any],
     card: str,
     figures: dict[str, bytes] | None = None,
+    data: DataSet | None = None,
 ) -> Folder:
     """Write a complete zoo folder, or nothing; a folder already at `path` is replaced.
 
@@ -118,6 +127,7 @@ def write_folder(
         recipe: plain data; must have `RECIPE_KEYS`.
         card: the text of the folder's README.md.
         figures: pictures that the card shows, by file name (.png or .svg).
+        data: the data set, if it is one's own: its record and samples go into the folder.
     """
     import keras
 
@@ -151,6 +161,11 @@ def write_folder(
         )
         (new / CONFIG_FILE).write_text(config.to_json(), encoding="utf-8")
         (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")
+        if data is not None:
+            recipe = recipe | {OWN_DATA: True}
+            text = to_json(own.own_record(data).to_dict())
+            (new / DATA_FILE).write_text(text, encoding="utf-8")
+            (new / SAMPLES_FILE).write_bytes(own.samples_file(data.samples.source.load()))
         (new / RECIPE_FILE).write_text(to_json(recipe), encoding="utf-8")
         (new / CARD_FILE).write_text(card, encoding="utf-8")
         for name, content in (figures or {}).items():
@@ -160,6 +175,14 @@ def write_folder(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return read_folder(path)
+
+
+def _register_data(path: Path) -> None:
+    for name in DATA_FILES:
+        if not (path / name).is_file():
+            raise ValueError(f"{path} is not a complete zoo folder: {name} missing.")
+    record = read_json(path / DATA_FILE, own.OwnRecord.from_dict)
+    own.register_folder(record, samples=own.read_samples(path / SAMPLES_FILE, record))
 
 
 def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:

@@ -12,8 +12,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gdn_keras.zoo import hub_download
-from gdn_keras.zoo.folder import CONFIG_FILE, DESCRIPTION_FILES, FILES, Folder, read_folder
-from gdn_keras.zoo.records import ModelInfo
+from gdn_keras.zoo.folder import (
+    CONFIG_FILE,
+    DATA_FILES,
+    DESCRIPTION_FILES,
+    FILES,
+    OWN_DATA,
+    RECIPE_FILE,
+    Folder,
+    read_folder,
+)
+from gdn_keras.zoo.records import ModelInfo, read_json
 from gdn_keras.zoo.registry import read_registry, roots
 
 logger = logging.getLogger("gdn_keras.zoo")
@@ -58,7 +67,7 @@ def find(
         repo, at = hub_download.parse_address(str(name))
         if at is not None and revision not in (None, at):
             raise ValueError(f"`revision` contradicts {name!r}. Received: revision={revision!r}.")
-        return hub_download.locate(str(name), repo, at or revision, **where), None
+        return _from_hub(str(name), repo, at or revision, **where), None
     if not is_name(name):
         if revision is not None:
             raise ValueError(
@@ -85,8 +94,16 @@ def find(
         else:
             reason = "is not on the Hub, and its folder is not on this machine"
         raise FileNotFoundError(f"{name} {reason}.")
-    path = hub_download.locate(name, entry.hub_repo, revision or entry.hub_revision, **where)
+    path = _from_hub(name, entry.hub_repo, revision or entry.hub_revision, **where)
     return path, entry if revision in (None, entry.hub_revision) else None
+
+
+def _from_hub(name: str, repo: str, revision: str | None, *, files: Sequence[str], **where) -> Path:
+    """The folder in the cache, with the files of the data set if the network has its own."""
+    path = hub_download.locate(name, repo, revision, files=files, **where)
+    if not read_json(path / RECIPE_FILE, dict).get(OWN_DATA):
+        return path
+    return hub_download.locate(name, repo, path.name, files=(*files, *DATA_FILES), **where)
 
 
 def folders(root: Path) -> list[Path]:

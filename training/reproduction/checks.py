@@ -13,14 +13,15 @@ import numpy as np
 import scipy
 
 from gdn_keras.datasets.stir import STIR_SIZES
-from training.recipes import RECIPES
-from training.reproduction import filter_checks, sigma_checks
-from training.reproduction.baselines import stir_baseline
-from training.reproduction.claims import MUCH, OBJECT_SIZES, Check, Claim
-from training.reproduction.margins import ERRORS, beyond, error_of, margin
-from training.reproduction.paper import POOLED_FIXED, POOLED_LEARNED
-from training.reproduction.statistics import SIGNIFICANCE, pooled_statistics
-from training.reproduction.zoo_results import SEVERAL, ZooResults
+
+from ..recipes import RECIPES
+from . import filter_checks, sigma_checks
+from .baselines import stir_baseline
+from .claims import MUCH, OBJECT_SIZES, Check, Claim
+from .margins import ERRORS, beyond, error_of, margin
+from .paper import POOLED_FIXED, POOLED_LEARNED
+from .statistics import SIGNIFICANCE, pooled_statistics
+from .zoo_results import SEVERAL, ZooResults
 
 SLOPES, LINEAR = (0.5, 1.5), 0.8
 PEAK, STRONG = 1.05, 0.5

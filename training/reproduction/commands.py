@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from training import CHECKOUT
-from training.workspace import Workspace
+from .. import CHECKOUT
+from ..workspace import Workspace
 
 DOCS = CHECKOUT / "docs"
 
 
 def report(workspace: Workspace, *, docs: Path = DOCS) -> int:
-    from training.reproduction.report import write_report
+    from .report import write_report
 
     print(write_report(workspace.zoo, docs, runs_dir=workspace.runs))
     return 0
 
 
 def gallery(names: list[str], *, workspace: Workspace, docs: Path = DOCS) -> int:
-    from training.reproduction.gallery import write_gallery
+    from .gallery import write_gallery
 
     print(write_gallery(workspace.zoo, docs, names=names))
     return 0
@@ -27,15 +27,15 @@ def gallery(names: list[str], *, workspace: Workspace, docs: Path = DOCS) -> int
 
 def statistics(file: str | None, *, workspace: Workspace) -> int:
     """Tables 15 to 18, of the runs in a file or of those of this project."""
-    from training.reproduction.statistics import pairwise_table, pooled_table, read_csv
+    from .statistics import pairwise_table, pooled_table, read_csv
 
     if file:
         runs, settings = read_csv(file)
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
-    from training.reproduction.tables import statistics_tables
-    from training.reproduction.zoo_results import ZooResults
+    from .tables import statistics_tables
+    from .zoo_results import ZooResults
 
     results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)
     print("\n".join(statistics_tables(results)))
@@ -50,7 +50,7 @@ def verify(
     limit: int | None = None,
     samples: bool = False,
 ) -> int:
-    from training.reproduction import verify as verification
+    from . import verify as verification
 
     folder = workspace.zoo / name
     if samples:

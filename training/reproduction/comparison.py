@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from gdn_keras import zoo
-from training.comparison import Comparison
-from training.recipes import Recipe
-from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.claims import claim_values
-from training.reproduction.paper import paper_accuracy
-from training.reproduction.statements import CLAIMS
-from training.reproduction.zoo_results import percent
+
+from ..comparison import Comparison
+from ..recipes import Recipe
+from .baselines import DATASETS, MODELS, stir_baseline
+from .claims import claim_values
+from .paper import paper_accuracy
+from .statements import CLAIMS
+from .zoo_results import percent
 
 
 def compare(recipe: Recipe) -> Comparison:

@@ -9,8 +9,9 @@ import numpy as np
 
 from gdn_keras import zoo
 from gdn_keras.zoo.weights import read_weights
-from training.reproduction.claims import Check, Claim
-from training.reproduction.zoo_results import ZooResults
+
+from .claims import Check, Claim
+from .zoo_results import ZooResults
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet

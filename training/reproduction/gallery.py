@@ -17,9 +17,10 @@ import numpy as np
 
 from gdn_keras import plots, zoo
 from gdn_keras.datasets import Arrays, load_samples
-from training.recipes import RECIPES
-from training.reproduction import report_figures
-from training.reproduction.zoo_results import ZooResults
+
+from ..recipes import RECIPES
+from . import report_figures
+from .zoo_results import ZooResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -342,6 +343,6 @@ EXHIBITS: dict[str, Exhibit] = {
 if __name__ == "__main__":
     import sys
 
-    from training.__main__ import main
+    from ..__main__ import main
 
     sys.exit(main(["gallery", *sys.argv[1:]]))

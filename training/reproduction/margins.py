@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from training.recipes import RECIPES
-from training.reproduction.claims import Claim
-from training.reproduction.paper import ACCURACY
-from training.reproduction.zoo_results import ZooResults
+from ..recipes import RECIPES
+from .claims import Claim
+from .paper import ACCURACY
+from .zoo_results import ZooResults
 
 ERRORS = 2  # standard errors that a difference must exceed
 EVEN = 2.0  # times as many images, at most, between networks trained for comparable lengths

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdn_keras import plots
-from training.recipes import RECIPES, Recipe, derived, trained
-from training.reproduction.claims import ALIKE, Claim
-from training.reproduction.report_figures import Drawing, section_drawings
-from training.reproduction.statements import CLAIMS
-from training.reproduction.tables import (
+
+from ..recipes import RECIPES, Recipe, derived, trained
+from .claims import ALIKE, Claim
+from .report_figures import Drawing, section_drawings
+from .statements import CLAIMS
+from .tables import (
     MARKS,
     NONE,
     UNTRAINED,
@@ -28,8 +29,8 @@ from training.reproduction.tables import (
     table,
     waiting,
 )
-from training.reproduction.verdicts import VERDICTS, bounds, judge, overall, rules
-from training.reproduction.zoo_results import MATCHED, ZooResults
+from .verdicts import VERDICTS, bounds, judge, overall, rules
+from .zoo_results import MATCHED, ZooResults
 
 FILE, FIGURES, PREFIX = "REPRODUCTION.md", "figures", "report_"
 SECTIONS = {

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdn_keras import datasets, plots
-from training.recipes import RECIPES
-from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.paper import ACCURACY
-from training.reproduction.sigma_checks import LAW
-from training.reproduction.statements import CLAIMS
-from training.reproduction.zoo_results import MATCHED, ZooResults, group_names
-from training.styles import STYLES
+
+from ..recipes import RECIPES
+from ..styles import STYLES
+from .baselines import DATASETS, MODELS, stir_baseline
+from .paper import ACCURACY
+from .sigma_checks import LAW
+from .statements import CLAIMS
+from .zoo_results import MATCHED, ZooResults, group_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,12 @@ import re
 import numpy as np
 
 from gdn_keras.scale_space import derivative_kernel, spatial_spread
-from training.recipes import RECIPES
-from training.reproduction.claims import Check, Claim
-from training.reproduction.margins import beyond, margin
-from training.reproduction.paper import RATE_TAGS
-from training.reproduction.zoo_results import ZooResults
+
+from ..recipes import RECIPES
+from .claims import Check, Claim
+from .margins import beyond, margin
+from .paper import RATE_TAGS
+from .zoo_results import ZooResults
 
 LAW, LAW_FACTOR = (0.5, 1.7), 1.6
 FINE = 1.0  # pixels

@@ -6,7 +6,8 @@ import re
 from itertools import product
 
 from gdn_keras.datasets import SIZE_FACTORS
-from training.reproduction.claims import (
+
+from .claims import (
     ALIKE,
     LARGER,
     MUCH,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gdn_keras import datasets, markdown
-from training.recipes import RECIPES
-from training.reproduction.baselines import DATASETS, MODELS, stir_baseline
-from training.reproduction.paper import (
+
+from ..recipes import RECIPES
+from .baselines import DATASETS, MODELS, stir_baseline
+from .paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
     PAIRWISE_FIXED,
@@ -18,15 +19,15 @@ from training.reproduction.paper import (
     PairwiseStatistics,
     PooledStatistics,
 )
-from training.reproduction.sigma_checks import first_layer_spread
-from training.reproduction.statistics import (
+from .sigma_checks import first_layer_spread
+from .statistics import (
     format_pairwise,
     format_pooled,
     pairwise_table,
     pooled_table,
 )
-from training.reproduction.verdicts import VERDICTS, judge_accuracy, judge_sigma
-from training.reproduction.zoo_results import MATCHED, SEVERAL, ZooResults, group_names, networks_of
+from .verdicts import VERDICTS, judge_accuracy, judge_sigma
+from .zoo_results import MATCHED, SEVERAL, ZooResults, group_names, networks_of
 
 UNTRAINED, UNMEASURED, NONE = "not yet trained", "not yet measured", "–"
 MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "🔷", "❌", "⬜", "➖", "⛔"), strict=True))

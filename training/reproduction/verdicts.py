@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gdn_keras.markdown import table
-from training.reproduction import margins
-from training.reproduction.checks import CHECKS, RULES
-from training.reproduction.claims import ALIKE, WORDS, Claim, claim_values
-from training.reproduction.paper import PaperValue
-from training.reproduction.zoo_results import ZooResults
+
+from . import margins
+from .checks import CHECKS, RULES
+from .claims import ALIKE, WORDS, Claim, claim_values
+from .paper import PaperValue
+from .zoo_results import ZooResults
 
 VERDICTS = (
     "reproduced",

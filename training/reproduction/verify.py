@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gdn_keras import datasets, zoo
-from training.reproduction.margins import standard_error
+
+from .margins import standard_error
 
 FLIPPED = 0.001  # share of the test images whose class rounding may change; at least one image
 ERRORS = 3  # binomial standard errors, where only some of the test images are measured
@@ -58,7 +59,8 @@ def verify(
 
     from gdn_keras.accuracy import test_sets
     from gdn_keras.model import fold
-    from training.measurement import measure
+
+    from ..measurement import measure
 
     model = zoo.load(published.path)
     network, pooling = fold(model).scale_logits_model(), model.config.scale_pooling

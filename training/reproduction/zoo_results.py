@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras import datasets, zoo
-from training.budgets import OPTIONAL
-from training.recipes import RECIPES
-from training.reproduction.paper import PairwiseStatistics, PooledStatistics
-from training.run_record import RunRecord
-from training.state import read_record
+
+from ..budgets import OPTIONAL
+from ..recipes import RECIPES
+from ..run_record import RunRecord
+from ..state import read_record
+from .paper import PairwiseStatistics, PooledStatistics
 
 if TYPE_CHECKING:
     from gdn_keras.explain import SigmaFit
@@ -192,7 +193,7 @@ def _budget(record: RunRecord) -> str:
 
 def _evaluated(name: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
-    from training.measurement import read_results
+    from ..measurement import read_results
 
     try:
         results = read_results(RECIPES[name], folder=folder)

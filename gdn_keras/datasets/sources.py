@@ -1,0 +1,330 @@
+"""Where images of your own come from: folders, files, arrays, and data sets of other libraries.
+
+Every function returns the record of a data set, registered under its name, like those of the
+package. They share these options:
+
+- `name`: of the data set; default: from where the images are.
+- `canvas`, `side`, `surroundings`, `channels`: see `own.Look`.
+- `record`: a JSON file with the split and all settings. If it is there, it decides: the same images
+  are for training and for testing as when it was written. Otherwise it is written.
+- `test_share`, `seed`: the share of every class that is kept for testing, chosen by chance, if the
+  source does not say which images these are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdn_keras.datasets.dataset import DataSet
+from gdn_keras.datasets.own import Item, Look, OwnRecord, build, check_name, own_record
+from gdn_keras.files import replace_file
+
+# names of folders and splits -> what they are here
+_SPLITS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+    "testing": "test",
+}
+_HIDDEN = (".", "_")
+BESIDE = "beside"  # the data
+
+
+def from_folder(
+    path: str | os.PathLike,
+    *,
+    name: str | None = None,
+    record: str | os.PathLike | None = BESIDE,
+    **options: Any,
+) -> DataSet:
+    """Image files in one sub-folder per class, or in train/, test/ (and validation/) of these.
+
+    >>> birds = from_folder("birds", canvas=64, surroundings="mirrored")
+    >>> print(report(birds))
+
+    Args:
+        path: the folder. What cannot be read as an image is left out and reported.
+        record: default: NAME.split.json next to the folder; None: not written.
+        name, **options: see the head of this file.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"There is no folder {path}.")
+    folders = _visible(path)
+    tops = {folder: _SPLITS.get(folder.name.lower()) for folder in folders}
+    if folders and all(tops.values()):
+        classes = [(split, folder) for top, split in tops.items() for folder in _visible(top)]
+    else:
+        classes = [(None, folder) for folder in folders]
+    items = [
+        Item(file.relative_to(path).as_posix(), file, folder.name, split)
+        for split, folder in classes
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not file.name.startswith(_HIDDEN)
+    ]
+    if not items:
+        raise ValueError(
+            f"{path} must have one sub-folder per class with image files in it, or train/ and "
+            f"test/ with these. Received: {len(folders)} sub-folders, no files in them."
+        )
+    return _open(
+        items,
+        name=name or _name(path.resolve().name),
+        class_names=sorted({item.label for item in items}),
+        record=_beside(path.resolve(), record),
+        **options,
+    )
+
+
+def from_npz(
+    path: str | os.PathLike,
+    *,
+    name: str | None = None,
+    record: str | os.PathLike | None = BESIDE,
+    **options: Any,
+) -> DataSet:
+    """A file with the arrays `images`, `labels` and perhaps `class_names`; or, already split,
+    with `x_train`, `y_train`, `x_test`, `y_test`. The other arguments are those of `from_folder`.
+    """
+    path = Path(path)
+    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        data = {key: file[key] for key in file}
+    keys = {"images", "labels"}, {"x_train", "y_train", "x_test", "y_test"}
+    if keys[0] <= set(data):
+        parts = {None: (data["images"], data["labels"])}
+    elif keys[1] <= set(data):
+        parts = {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
+    else:
+        raise ValueError(
+            f"{path} must have the arrays {', '.join(sorted(keys[0]))}, or "
+            f"{', '.join(sorted(keys[1]))}. Received: {', '.join(sorted(data)) or 'none'}."
+        )
+    options.setdefault("class_names", data.get("class_names"))
+    name = name or _name(path.stem)
+    return _from_parts(parts, name=name, record=_beside(path.with_suffix(""), record), **options)
+
+
+def from_arrays(
+    images: Sequence[np.ndarray],
+    labels: Sequence[int],
+    *,
+    name: str,
+    test: tuple[Sequence[np.ndarray], Sequence[int]] | None = None,
+    class_names: Sequence[str] | None = None,
+    **options: Any,
+) -> DataSet:
+    """Images in memory, of one size or of many, uint8 with or without colours.
+
+    Args:
+        images: an array `(n, h, w[, c])`, or a sequence of `(h, w[, c])`.
+        labels: whole numbers from 0, one per image.
+        test: images and labels to test on. Default: a share of every class.
+        class_names: in the order of the labels. Default: "0", "1", …
+        name, **options: see the head of this file.
+    """
+    parts = {None: (images, labels)} if test is None else {"train": (images, labels), "test": test}
+    return _from_parts(parts, name=name, class_names=class_names, **options)
+
+
+def from_tf_data(
+    dataset, *, name: str, test=None, class_names: Sequence[str] | None = None, **options: Any
+) -> DataSet:
+    """A `tf.data.Dataset` of pairs (image, label), or of dictionaries with these keys.
+
+    Batches are taken apart. The arguments are those of `from_arrays`; `test` is a data set, too.
+    """
+    given = {None: dataset} if test is None else {"train": dataset, "test": test}
+    parts = {split: _unzip(_elements(part)) for split, part in given.items()}
+    return _from_parts(parts, name=name, class_names=class_names, **options)
+
+
+def from_tfds(
+    tfds_name: str, *, name: str | None = None, data_dir: str | None = None, **options: Any
+) -> DataSet:
+    """A data set of tensorflow-datasets, prepared (and downloaded) if it is not there yet.
+
+    Args:
+        tfds_name: as `tfds.load` takes it, "beans" or "beans/config:1.0.0".
+        data_dir: of tensorflow-datasets.
+        name, **options: see the head of this file.
+    """
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder(tfds_name, data_dir=data_dir)
+    builder.download_and_prepare()
+    features = builder.info.features
+    splits = [split for split in builder.info.splits if _SPLITS.get(split)]
+    loaded = {split: builder.as_dataset(split=split) for split in splits}
+    parts = {_SPLITS[split]: _unzip(_elements(part)) for split, part in loaded.items()}
+    options.setdefault("class_names", features["label"].names)
+    return _from_parts(parts, name=name or _name(tfds_name.partition(":")[0]), **options)
+
+
+def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> DataSet:
+    """A data set of the Hugging Face library `datasets`, with a column of images and one of labels.
+
+    Args:
+        dataset: a `Dataset`, a `DatasetDict` with splits, or a name for `load_dataset`.
+        name, **options: see the head of this file.
+    """
+    if isinstance(dataset, str):
+        from datasets import load_dataset
+
+        name = name or _name(dataset)
+        dataset = load_dataset(dataset)
+    by_split = dataset if isinstance(dataset, Mapping) else {"train": dataset}
+    parts, names = {}, None
+    for split, part in by_split.items():
+        image, label = _column(part, "Image"), _column(part, "ClassLabel")
+        names = part.features[label].names
+        parts[_SPLITS.get(split, split)] = ([row[image] for row in part], part[label])
+    options.setdefault("class_names", names)
+    return _from_parts(parts, name=name or "own", **options)
+
+
+def open_data(data: str, **options: Any) -> DataSet:
+    """What a command line calls DATA: a folder, an .npz file, tfds:NAME or hf:NAME."""
+    kind, _, rest = data.partition(":")
+    if kind == "tfds":
+        return from_tfds(rest, **options)
+    if kind == "hf":
+        return from_hugging_face(rest, **options)
+    if Path(data).is_dir():
+        return from_folder(data, **options)
+    if Path(data).is_file() and Path(data).suffix == ".npz":
+        return from_npz(data, **options)
+    raise ValueError(
+        "`DATA` must be a folder with one sub-folder per class, an .npz file, tfds:NAME or "
+        f"hf:NAME. Received: {data}."
+    )
+
+
+def report(dataset: DataSet) -> str:
+    """What was found: images per class and split, their sizes, and what could not be read."""
+    record = own_record(dataset)
+    if record is None:
+        raise ValueError(f"`dataset` must be one of your own. Received: {dataset.name!r}.")
+    return record.report()
+
+
+def read_record(path: str | os.PathLike) -> OwnRecord:
+    """The record in a JSON file."""
+    try:
+        return OwnRecord.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+# === What they share ===
+
+
+def _from_parts(parts, *, class_names: Iterable[str] | None = None, **options: Any) -> DataSet:
+    """`parts`: split, or None -> images and labels."""
+    items = []
+    highest = -1
+    for split, (images, labels) in parts.items():
+        labels = np.asarray(labels).reshape(-1)
+        if len(images) != len(labels) or labels.dtype.kind not in "ui":
+            raise ValueError(
+                "`labels` must be whole numbers, one per image. "
+                f"Received: {len(labels)} of dtype {labels.dtype} for {len(images)} images."
+            )
+        if len(labels) and labels.min() < 0:
+            raise ValueError(f"`labels` must not be negative. Received: {labels.min()}.")
+        highest = max(highest, int(labels.max(initial=-1)))
+        prefix = f"{split}/" if split else ""
+        items += [
+            (f"{prefix}{number}", image, int(label), split)
+            for number, (image, label) in enumerate(zip(images, labels, strict=True))
+        ]
+    names = tuple(map(str, range(highest + 1) if class_names is None else class_names))
+    if highest >= len(names):
+        raise ValueError(
+            f"`class_names` must be names of all classes. Received: {len(names)} names, and the "
+            f"label {highest}."
+        )
+    items = [Item(name, image, names[label], split) for name, image, label, split in items]
+    return _open(items, class_names=names, **options)
+
+
+def _open(
+    items: list[Item],
+    *,
+    name: str,
+    class_names: Iterable[str],
+    record: str | os.PathLike | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    **look: Any,
+) -> DataSet:
+    file = Path(record) if record is not None else None
+    given = read_record(file) if file is not None and file.is_file() else None
+    if given is not None:
+        name = given.name
+        for key, value in look.items():
+            if value is not None and value != getattr(given, key):
+                raise ValueError(
+                    f"`{key}` must be {getattr(given, key)!r}, as in {file}; or delete that file. "
+                    f"Received: {key}={value!r}."
+                )
+    dataset = build(
+        items,
+        name=check_name(name),
+        look=given.look if given else Look(**look),
+        class_names=class_names,
+        given=given,
+        test_share=test_share,
+        seed=seed,
+        total=len(items),
+    )
+    if file is not None and given is None:
+        text = json.dumps(own_record(dataset).to_dict(), indent=1, ensure_ascii=False)
+        replace_file(file, content=text + "\n")
+    return dataset
+
+
+def _visible(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(_HIDDEN))
+
+
+def _name(text: str) -> str:
+    """A name for a data set, from that of a file or folder."""
+    words = re.sub(r"\W+", "_", text).strip("_").lower()
+    return words if re.match("[a-z]", words) else f"own_{words}"
+
+
+def _beside(path: Path, record: str | os.PathLike | None) -> str | os.PathLike | None:
+    return path.with_name(f"{path.name}.split.json") if record == BESIDE else record
+
+
+def _elements(dataset) -> Iterator[tuple[np.ndarray, int]]:
+    spec = dataset.element_spec
+    spec = (spec["image"], spec["label"]) if isinstance(spec, Mapping) else spec
+    if spec[1].shape.rank == 1:
+        dataset = dataset.unbatch()
+    for element in dataset.as_numpy_iterator():
+        yield (element["image"], element["label"]) if isinstance(element, Mapping) else element
+
+
+def _unzip(pairs: Iterable[tuple[np.ndarray, int]]) -> tuple[list[np.ndarray], list[int]]:
+    pairs = list(pairs)
+    return [image for image, _ in pairs], [int(label) for _, label in pairs]
+
+
+def _column(part, kind: str) -> str:
+    found = [name for name, feature in part.features.items() if type(feature).__name__ == kind]
+    if not found:
+        raise ValueError(
+            f"The data set must have a column of {kind}. Received: {', '.join(part.features)}."
+        )
+    return found[0]
