@@ -17,7 +17,7 @@ import numpy as np
 
 from gdn_keras import classify, datasets, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
-from gdn_keras.datasets.sources import open_data
+from gdn_keras.datasets.sources import find_data
 from gdn_keras.deprecation import RenamedOption
 from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
@@ -216,7 +216,7 @@ def _open_data(args) -> None:
             f"`--data` is for networks of `gdn-keras train`, which have a {DATA_FILE}. "
             f"Received: {args.name}."
         )
-    open_data(args.data, record=folder / DATA_FILE)
+    find_data(args.data)(record=folder / DATA_FILE)
 
 
 def _draw_sizes(measured: dict[str, float], *, info, path: Path) -> None:

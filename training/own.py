@@ -14,7 +14,7 @@ from typing import Any
 
 from gdn_keras import datasets, zoo
 from gdn_keras.datasets import DataSet
-from gdn_keras.datasets.sources import open_data
+from gdn_keras.datasets.sources import find_data
 from gdn_keras.zoo import ModelInfo
 from gdn_keras.zoo.folder import DATA_FILE, OWN_DATA
 
@@ -49,11 +49,11 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
     _check_output(output)
     start = zoo.info(options.start_from) if options.start_from else None
     like = _like(options, start)
+    open_data = find_data(data)
     workspace = Workspace(runs=output.parent, zoo=output.parent)
     folder = workspace.run_folder(output.name, seed=options.seed)
     with locking.lock(folder), Stopping() as stop:
         dataset = open_data(
-            data,
             name=options.name,
             record=folder / DATA_FILE,
             seed=options.seed,

@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,17 +193,20 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
     return _from_parts(parts, name=name or "own", **options)
 
 
-def open_data(data: str, **options: Any) -> DataSet:
-    """What a command line calls DATA: a folder, an .npz file, tfds:NAME or hf:NAME."""
+def find_data(data: str) -> Callable[..., DataSet]:
+    """What a command line calls DATA: a folder, an .npz file, tfds:NAME or hf:NAME.
+
+    Returns a function that opens it with the options of all functions here.
+    """
     kind, _, rest = data.partition(":")
     if kind == "tfds":
-        return from_tfds(rest, **options)
+        return partial(from_tfds, rest)
     if kind == "hf":
-        return from_hugging_face(rest, **options)
+        return partial(from_hugging_face, rest)
     if Path(data).is_dir():
-        return from_folder(data, **options)
+        return partial(from_folder, data)
     if Path(data).is_file() and Path(data).suffix == ".npz":
-        return from_npz(data, **options)
+        return partial(from_npz, data)
     raise ValueError(
         "`DATA` must be a folder with one sub-folder per class, an .npz file, tfds:NAME or "
         f"hf:NAME. Received: {data}."

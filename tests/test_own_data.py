@@ -1,0 +1,261 @@
+"""Images of one's own as a data set: from every source, split, resized and reported."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gdn_keras import datasets
+from gdn_keras.datasets import sets
+from gdn_keras.datasets.own import Look, own_record
+from gdn_keras.datasets.sources import find_data
+
+CLASSES = ("cat", "dog", "owl")
+SIDE, CANVAS = 8, 16
+LOOK = {"canvas": CANVAS, "side": SIDE}
+LABELS = np.repeat(np.arange(3), 10)
+IMAGES = np.random.default_rng(0).integers(0, 256, (30, SIDE, SIDE, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setattr(sets, "_registered", {})
+
+
+def write_folder(path, *, images=IMAGES, split=lambda number: ""):
+    for number, (image, label) in enumerate(zip(images, LABELS, strict=True)):
+        file = path / split(number) / CLASSES[label] / f"{number:02d}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(file)
+    return path
+
+
+def part(number):
+    """The last two of every ten are for testing."""
+    return "test" if number % 10 > 7 else "train"
+
+
+IS_TEST = np.array([part(number) == "test" for number in range(30)])
+
+
+def halves():
+    return [(IMAGES[chosen], LABELS[chosen]) for chosen in (~IS_TEST, IS_TEST)]
+
+
+def open_folder(tmp_path):
+    return datasets.from_folder(write_folder(tmp_path / "pets", split=part), **LOOK)
+
+
+def open_npz(tmp_path):
+    (x_train, y_train), (x_test, y_test) = halves()
+    arrays = dict(x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    np.savez(tmp_path / "pets.npz", **arrays, class_names=np.array(CLASSES))
+    return datasets.from_npz(tmp_path / "pets.npz", **LOOK)
+
+
+def open_arrays(tmp_path):
+    train, test = halves()
+    return datasets.from_arrays(*train, test=test, name="pets", class_names=CLASSES, **LOOK)
+
+
+def open_tf_data(tmp_path):
+    import tensorflow as tf
+
+    train, test = halves()
+    pairs = tf.data.Dataset.from_tensor_slices(train).batch(7)
+    named = tf.data.Dataset.from_tensor_slices({"image": test[0], "label": test[1]})
+    return datasets.from_tf_data(pairs, test=named, name="pets", class_names=CLASSES, **LOOK)
+
+
+def open_tfds(tmp_path):
+    import tensorflow_datasets as tfds
+
+    class Pets(tfds.core.GeneratorBasedBuilder, skip_registration=False):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            image = tfds.features.Image(shape=(SIDE, SIDE, 3))
+            label = tfds.features.ClassLabel(names=list(CLASSES))
+            features = tfds.features.FeaturesDict({"image": image, "label": label})
+            return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+
+        def _split_generators(self, dl_manager):
+            return dict(zip(("train", "test"), map(self._generate_examples, halves()), strict=True))
+
+        def _generate_examples(self, pairs):
+            for number, (image, label) in enumerate(zip(*pairs, strict=True)):
+                yield number, {"image": image, "label": int(label)}
+
+    return datasets.from_tfds("pets", data_dir=str(tmp_path), **LOOK)
+
+
+def open_hugging_face(tmp_path):
+    library = pytest.importorskip("datasets")
+    features = library.Features(
+        {"photo": library.Image(), "kind": library.ClassLabel(names=list(CLASSES))}
+    )
+    splits = {
+        name: library.Dataset.from_dict(
+            {"photo": list(map(Image.fromarray, images)), "kind": labels.tolist()}, features
+        )
+        for name, (images, labels) in zip(("train", "test"), halves(), strict=True)
+    }
+    return datasets.from_hugging_face(library.DatasetDict(splits), name="pets", **LOOK)
+
+
+@pytest.mark.parametrize(
+    "source", [open_folder, open_npz, open_arrays, open_tf_data, open_tfds, open_hugging_face]
+)
+def test_every_source_gives_the_same_data_set(source, tmp_path):
+    pets = source(tmp_path)
+    assert pets is datasets.get("pets") and pets.class_names == CLASSES
+    assert (pets.image_size, pets.channels, pets.num_images) == ((16, 16), 3, (24, 6))
+    assert pets.surroundings == "mirrored" and len(pets.sizes.keys) == 9 and pets.sizes.side == 8
+    for split, chosen in (("train", ~IS_TEST), ("test", IS_TEST)):
+        ((key, arrays),) = pets.load_sizes(["1.000"], split=split)
+        # at size factor 1 the middle of the canvas is the image itself
+        np.testing.assert_array_equal(arrays.images[:, 4:12, 4:12], IMAGES[chosen])
+        np.testing.assert_array_equal(arrays.labels, LABELS[chosen])
+    assert len(pets.load_training(split="train+validation")) == 24
+
+
+def test_objects_grow_and_their_surroundings_are_black_or_mirrored(tmp_path):
+    white = np.full((30, SIDE, SIDE), 255, np.uint8)
+    for surroundings, outside in (("black", 0), ("mirrored", 255)):
+        record = datasets.from_arrays(
+            white, LABELS, name="white", surroundings=surroundings, **LOOK
+        )
+        for key, arrays in record.load_sizes():
+            assert arrays.images.shape == (6, CANVAS, CANVAS, 1)
+            lit = np.flatnonzero(arrays.images[0, CANVAS // 2, :, 0] > 127)
+            if outside:
+                assert len(lit) == CANVAS
+            else:
+                assert abs(len(lit) - SIDE * float(key)) <= 1
+                assert lit[0] + lit[-1] == CANVAS - 1  # centred
+
+
+def test_long_images_keep_their_aspect_ratio():
+    long = np.full((4, 20, 3), 200, np.uint8)
+    look = Look(canvas=40, side=10, surroundings="black")
+    pixels, size = look.apply(long, "long")
+    assert pixels.shape == (10, 10, 3) and size == (20, 4)
+    np.testing.assert_array_equal(np.flatnonzero(pixels[:, 5, 0]), [4, 5])  # 4 of 20 are 2 of 10
+
+
+def test_the_split_is_by_class_and_written_down(tmp_path):
+    folder = write_folder(tmp_path / "My pets")
+    first = datasets.from_folder(folder, **LOOK)
+    written = tmp_path / "My pets.split.json"
+    record = json.loads(written.read_text())
+    assert first.name == record["name"] == "my_pets"
+    assert record["counts"]["test"] == dict.fromkeys(CLASSES, 2)
+    train, test = record["split"]["train"], record["split"]["test"]
+    files = {file.relative_to(folder).as_posix() for file in folder.rglob("*.png")}
+    assert set(train) | set(test) == files and not set(train) & set(test)
+    Image.fromarray(IMAGES[0]).save(folder / "cat" / "00b.png")  # would shift a split by number
+    again = datasets.from_folder(folder)
+    assert own_record(again) == own_record(first)
+    for split in ("train", "test"):
+        before, after = (
+            next(dataset.load_sizes(["1.000"], split=split))[1] for dataset in (first, again)
+        )
+        np.testing.assert_array_equal(before.images, after.images)
+    (folder / test[0]).unlink()
+    with pytest.raises(ValueError, match=f"Missing or broken: 1, first '{test[0]}'"):
+        datasets.from_folder(folder)
+    with pytest.raises(ValueError, match="`canvas` must be 16, as in .*; or delete that file"):
+        datasets.from_folder(folder, canvas=32)
+
+
+def test_another_seed_is_another_split():
+    options = {"class_names": CLASSES, **LOOK}
+    tests = [
+        own_record(datasets.from_arrays(IMAGES, LABELS, name="pets", seed=seed, **options))
+        for seed in (0, 0, 1)
+    ]
+    assert tests[0] == tests[1] and tests[0].split != tests[2].split
+
+
+def test_the_report_names_what_is_broken(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    (folder / "dog" / "notes.txt").write_text("not an image")
+    (folder / "owl" / "empty.png").touch()
+    whole = (folder / "cat" / "00.png").read_bytes()
+    (folder / "cat" / "00.png").write_bytes(whole[: len(whole) // 2])
+    Image.fromarray(np.zeros((5, 40), np.uint8)).save(folder / "cat" / "wide.png")
+    pets = datasets.from_folder(folder, **LOOK)
+    text = datasets.report(pets)
+    assert "pets: 30 colour images of 3 classes, 8x8 to 40x5 pixels" in text
+    for name in ("dog/notes.txt", "owl/empty.png", "cat/00.png"):
+        assert f"  {name} is " in text
+    assert str(tmp_path) not in text  # a zoo folder has it, too
+    assert "| cat   |     8 |    2 |" in text
+
+
+def test_grey_images_stay_grey_unless_colour_is_asked_for():
+    grey = IMAGES[..., 0]
+    assert datasets.from_arrays(grey, LABELS, name="pets", **LOOK).channels == 1
+    colour = datasets.from_arrays(grey, LABELS, name="pets", channels=3, **LOOK)
+    images = next(colour.load_sizes(["1.000"]))[1].images
+    assert images.shape[-1] == 3 and (images[..., 0] == images[..., 2]).all()
+    assert datasets.from_arrays(IMAGES, LABELS, name="pets", channels=1, **LOOK).channels == 1
+
+
+def test_validation_is_kept_apart_or_taken_for_the_test(tmp_path):
+    folder = write_folder(
+        tmp_path / "a", split=lambda n: {8: "valid", 9: "test"}.get(n % 10, "train")
+    )
+    record = own_record(datasets.from_folder(folder, **LOOK))
+    assert [len(record.split[s]) for s in ("train", "validation", "test")] == [24, 3, 3]
+    folder = write_folder(tmp_path / "b", split=lambda n: "val" if n % 10 == 9 else "train")
+    assert set(own_record(datasets.from_folder(folder, **LOOK)).split) == {"train", "test"}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"name": "Pets"}, "`name` must begin with a small letter"),
+        ({"name": "cifar10"}, "`name` must not be that of a data set of the package"),
+        ({"canvas": 12, "surroundings": "black"}, "`canvas` must be at least 16 pixels"),
+        ({"surroundings": "white"}, r"`surroundings` must be one of \('black', 'mirrored'\)"),
+        ({"channels": 2}, "`channels` must be 1 for grey, 3 for colour"),
+        ({"test_share": 0}, "`test_share` must be between 0 and 1"),
+        ({"class_names": ("cat", "dog")}, "Received: 2 names, and the label 2"),
+        ({"class_names": ("cat", "dog", "cat")}, "must be at least two different names"),
+        ({"class_names": (*CLASSES, "yak")}, "none of yak in the split 'train'"),
+    ],
+)
+def test_mistakes(options, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.from_arrays(IMAGES, LABELS, **{"name": "pets", **LOOK, **options})
+
+
+@pytest.mark.parametrize(
+    "images, labels, message",
+    [
+        (IMAGES / 255, LABELS, r"image 0 must be uint8 .* Received: dtype float64"),
+        (IMAGES[:5], LABELS, "Received: 30 of dtype int64 for 5 images"),
+        (IMAGES, LABELS - 1, "`labels` must not be negative"),
+        (IMAGES, LABELS / 1, "`labels` must be whole numbers"),
+    ],
+)
+def test_arrays_that_are_no_images_with_labels(images, labels, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.from_arrays(images, labels, name="pets")
+
+
+def test_data_of_a_command_line(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    assert find_data(str(folder))(**LOOK).name == "pets"
+    np.savez(tmp_path / "more.npz", images=IMAGES, labels=LABELS)
+    assert find_data(str(tmp_path / "more.npz"))(**LOOK).class_names == ("0", "1", "2")
+    with pytest.raises(ValueError, match="`DATA` must be a folder with one sub-folder per class"):
+        find_data(str(tmp_path / "nosuch"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="must have one sub-folder per class"):
+        find_data(str(tmp_path / "empty"))()
+    np.savez(tmp_path / "other.npz", pictures=IMAGES)
+    with pytest.raises(ValueError, match="must have the arrays images, labels, or .* Received: pi"):
+        find_data(str(tmp_path / "other.npz"))()
