@@ -32,6 +32,6 @@ def missing_packages_named() -> Iterator[None]:
             raise
         extra = _EXTRAS[package]
         raise MissingPackage(
-            f"{package} is not installed. It comes with gdn_keras{extra}; in the clone: "
-            f'pip install -e ".{extra}"'
+            f'{package} is not installed. It comes with pip install "gdn-keras{extra}"; '
+            f'in a clone: pip install -e ".{extra}"'
         ) from error

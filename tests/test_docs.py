@@ -9,7 +9,9 @@ import pytest
 from dataset_files import photograph_signs, small_data_folder, write_boxes
 from test_datasets_stir import stir_contents
 
-from gdn_keras.datasets import load_samples, raw
+from export.__main__ import _parser as export_parser
+from gdn_keras.__main__ import _parser as parser
+from gdn_keras.datasets import load_samples, raw, sets
 from gdn_keras.datasets.__main__ import main as datasets
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.registry import read_registry
@@ -20,6 +22,7 @@ PAGES = (
     "export.md",
     "networks.md",
     "numbers.md",
+    "own_data.md",
     "page.md",
     "training.md",
     "zoo.md",
@@ -74,6 +77,26 @@ def test_commands_about_data(workplace, tmp_path, capsys):
     assert codes == {"show": 0, "prepare": 0, "make-stir": 0, "verify": 1}
     assert "fashion-mnist/t10k-images-idx3-ubyte.gz: different" in capsys.readouterr().out
     assert (tmp_path / "sheet.png").is_file() and (tmp_path / "my_signs.npz").is_file()
+
+
+def test_snippets_about_own_images(monkeypatch, capsys):
+    monkeypatch.setattr(sets, "_registered", {})
+    names = {}
+    exec("\n".join(snippets("own_data.md", "python")), names)
+    assert "photos: 60 colour images of 3 classes, 30x40 to 30x40 pixels" in capsys.readouterr().out
+    assert len(names["train"]) == 48 and names["large"].images.shape == (12, 64, 64, 3)
+
+
+def test_commands_about_own_images_exist():
+    lines = re.findall(r"(?m)^gdn-keras .*$", text_of("own_data.md"))
+    assert len(lines) >= 9
+    for line in lines:
+        program, command, *arguments = shlex.split(line)
+        assert program == "gdn-keras"
+        if command == "export":
+            export_parser().parse_args(arguments)
+        else:
+            parser().parse_args([command, *arguments])
 
 
 def test_snippets_about_export(tmp_path, monkeypatch):

@@ -270,8 +270,8 @@ def test_what_is_not_installed(folder, tmp_path, monkeypatch, capsys, command, p
     assert main([name, str(folder.path), "-o", str(target), *options]) == 1
     missing = package.split(".")[0]
     assert capsys.readouterr().err == (
-        f"error: {missing} is not installed. It comes with gdn_keras{extra}; in the clone: "
-        f'pip install -e ".{extra}"\n'
+        f'error: {missing} is not installed. It comes with pip install "gdn-keras{extra}"; '
+        f'in a clone: pip install -e ".{extra}"\n'
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import zipfile
 
+import numpy as np
 import processes
 import pytest
 from zoo_tools import write_tiny
@@ -84,6 +85,30 @@ def run_installed(wheel, tmp_path):
     environment |= {"PYTHONPATH": str(tmp_path / "site"), "HF_ENDPOINT": "http://127.0.0.1:9"}
     ran = processes.run("-c", code, cwd=tmp_path, env=environment)
     assert ran.returncode == 0, ran.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (20, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "noise.npz", images=images, labels=np.arange(20) % 2)
+    for command in (
+        "train ../noise.npz --like tiny_single --canvas 16 --side 8 --epochs 1 -o mine",
+        "evaluate mine/ --data ../noise.npz --sizes",
+        "predict mine/ mine/accuracy.png",
+        "export onnx mine/ -o mine.onnx",
+        "export hub mine/ --repo me/mine --dry-run -o hub",  # with the template of the card
+        "training list tiny_single",
+    ):
+        ran = processes.run("-m", "gdn_keras", *command.split(), cwd=empty, env=environment)
+        assert ran.returncode == 0, ran.stderr
+    assert {path.name for path in empty.iterdir()} == {
+        "mine",
+        "mine-seed0",
+        "mine_sizes.png",
+        "mine.onnx",
+        "hub",
+    }
+    for file in ("page/index.html", "page/page.js", "page/onnxruntime-web.LICENSE"):
+        assert (tmp_path / "site" / "gdn_keras" / "export" / file).is_file()
 
 
 def test_no_second_copy_is_kept():
