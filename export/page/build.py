@@ -45,20 +45,20 @@ def write_page(
     for name, info in zip(names, infos, strict=True):
         target = folder / "models" / f"{info.name}.onnx"
         write_onnx(zoo.load(name), target, info=info, with_scales=True)
-    families = _families(infos)
+    shown = families(infos)
     sources = {d.samples.source.name: d.samples.source for d in rescaled_sets().values()}
-    for family in families:
-        _write_samples(folder / family["samples"]["file"], family, sources[family["name"]].load())
+    for family in shown:
+        write_samples(folder / family["samples"]["file"], family, sources[family["name"]].load())
     shutil.copyfile(SAMPLE_FOLDER / "SAMPLES.md", folder / "samples" / "LICENCES.md")
-    data = {"size_factors": SIZE_FACTORS, "families": families}
+    data = {"size_factors": SIZE_FACTORS, "families": shown}
     text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
     (folder / DESCRIPTION).write_text(text, encoding="utf-8")
     (folder / CARD).write_text(card, encoding="utf-8")
 
 
-def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
+def families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
     """What the page needs of each data set, in the order in which networks name them."""
-    families: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for info in infos:
         dataset = rescaled_sets()[info.dataset]
         source = dataset.samples.source
@@ -89,7 +89,7 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
                 "`names` must be networks whose class names have none of the characters <, > and "
                 f"&, which are special in HTML. Received: {info.name}, of {family['classes']}."
             )
-        family = families.setdefault(source.name, family)
+        family = found.setdefault(source.name, family)
         family["networks"].append(
             {
                 "name": info.name,
@@ -98,10 +98,10 @@ def _families(infos: Sequence[ModelInfo]) -> list[dict[str, Any]]:
                 "pooling": info.config.scale_pooling,
             }
         )
-    return list(families.values())
+    return list(found.values())
 
 
-def _write_samples(path: Path, family: dict[str, Any], samples: Arrays) -> None:
+def write_samples(path: Path, family: dict[str, Any], samples: Arrays) -> None:
     """All samples in one lossless picture, ten in a row, class after class."""
     from PIL import Image
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -128,9 +129,10 @@ class OwnRecord:
     def look(self) -> Look:
         return Look(**{f.name: getattr(self, f.name) for f in dataclasses.fields(Look)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_json(self) -> str:
         data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {"format_version": data.pop("format_version"), **data}
+        data = {"format_version": data.pop("format_version"), **data}
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OwnRecord:

@@ -292,8 +292,7 @@ def _open(
         total=len(items),
     )
     if file is not None and given is None:
-        text = json.dumps(own_record(dataset).to_dict(), indent=1, ensure_ascii=False)
-        replace_file(file, content=text + "\n")
+        replace_file(file, content=own_record(dataset).to_json())
     return dataset
 
 

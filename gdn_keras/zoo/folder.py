@@ -163,8 +163,7 @@ def write_folder(
         (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")
         if data is not None:
             recipe = recipe | {OWN_DATA: True}
-            text = to_json(own.own_record(data).to_dict())
-            (new / DATA_FILE).write_text(text, encoding="utf-8")
+            (new / DATA_FILE).write_text(own.own_record(data).to_json(), encoding="utf-8")
             (new / SAMPLES_FILE).write_bytes(own.samples_file(data.samples.source.load()))
         (new / RECIPE_FILE).write_text(to_json(recipe), encoding="utf-8")
         (new / CARD_FILE).write_text(card, encoding="utf-8")
