@@ -18,7 +18,7 @@ from gdn_keras.parts import load_part
 from gdn_keras.zoo import registry
 from training import own, recipes, state
 
-CLASSES = ("Bag", "Sneaker", "Trouser")
+CLASSES = ("bag", "sneaker", "trouser")
 LOOK = ["--canvas", "32", "--side", "16"]
 
 
