@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -84,7 +85,11 @@ def _predict(args) -> int:
         return 1
     model = zoo.load(args.name, offline=args.offline or None)
     pixels = np.stack([image.pixels for image in images])
-    predictions = classify.classify(model, pixels, top=args.top)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        predictions = classify.classify(model, pixels, top=args.top)
+    for warning in caught:
+        print(f"warning: {warning.message}", file=sys.stderr)
     if args.json:
         _print_json([_as_json(*pair) for pair in zip(images, predictions, strict=True)])
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import scipy
 
 from gdn_keras import datasets
+from gdn_keras.checks import check_choice, check_integer, checked
 from gdn_keras.config import GaussDerNetConfig
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Prediction:
     shares: tuple[float, ...]  # of every scale channel in the output of the best class
 
 
+@checked
 def read_image(
     path: str | os.PathLike,
     *,
@@ -69,8 +72,9 @@ def read_image(
         train_sizes: the same for STIR: objects of which sizes.
         fit: one of `FITS`.
     """
-    if fit not in FITS:
-        raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
+    check_choice("fit", fit, FITS)
+    if re.match(r"\w+://", str(path)):
+        raise ValueError(f"{path} is a URL, not an image file; download it first.")
     image, notes = _decode(Path(path), colour=config.input_channels == 3)
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
@@ -113,6 +117,7 @@ def _middle(size, resized, limit) -> tuple[tuple[int, int], tuple[float, ...]]:
     return kept, tuple(min(n * scale[k % 2], size[k % 2]) for k, n in enumerate([*first, *last]))
 
 
+@checked
 def as_in_training(
     config: GaussDerNetConfig, *, dataset: str, train_sizes: str | None = None
 ) -> tuple[int | None, str]:
@@ -136,6 +141,7 @@ def as_in_training(
     return record.sizes.trained_side(train_sizes), fill
 
 
+@checked
 def place(images: np.ndarray, *, size: tuple[int, int], mode: str) -> np.ndarray:
     """Cut or fill (…, height, width, colour) to a size, around the centre."""
     for axis, target in zip((-3, -2), size, strict=True):
@@ -163,11 +169,12 @@ def _decode(path: Path, *, colour: bool):
         with warnings.catch_warnings():  # Pillow warns of large images; the limit is checked below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path)
+            frames = getattr(image, "n_frames", 1)
     except Image.DecompressionBombError as error:
         raise ValueError(f"{path} is too large: {error}") from error
     except PermissionError:
         raise
-    except (OSError, SyntaxError, ValueError) as error:
+    except Exception as error:  # decoders of broken files raise whatever they like
         raise ValueError(f"{path} is not an image file that Pillow can read.") from error
     notes = []
     with image:
@@ -178,12 +185,12 @@ def _decode(path: Path, *, colour: bool):
                 f"{path} is too large: at most {MAX_PIXELS:,} pixels are read. "
                 f"Received: {image.width}x{image.height}."
             )
-        if getattr(image, "n_frames", 1) > 1:
-            notes.append(f"first of {image.n_frames} frames")
+        if frames > 1:
+            notes.append(f"first of {frames} frames")
         try:
             image.load()
             upright = ImageOps.exif_transpose(image)
-        except Exception as error:  # decoders of broken files raise whatever they like
+        except Exception as error:
             raise ValueError(f"{path} is broken: {error}.") from error
     if upright.size != image.size:
         notes.append("turned upright")
@@ -196,10 +203,13 @@ def _convert(image, path: Path, notes: list[str], *, mode: str):
     if image.mode == "F" or image.mode.startswith("I"):  # numbers without a fixed range
         values = np.asarray(image).astype(np.float64)
         low, high = values.min(), values.max()
+        if image.mode == "F" and 0 <= low and 0 < high <= 1:
+            values, high = 255 * values, 255 * high
+            notes.append("values 0…1 taken as 0…255")
         if not (low >= 0 and high <= (255 if image.mode == "F" else 65535)):
             raise ValueError(
                 f"{path} has colour mode {image.mode} with values from {low:g} to {high:g}; only "
-                "0…255, or 0…65535 for whole numbers, are understood."
+                "0…255, 0…1 for floats, or 0…65535 for whole numbers, are understood."
             )
         if image.mode.startswith("I;16") or high > 255:
             values = values / 257
@@ -224,13 +234,17 @@ def _convert(image, path: Path, notes: list[str], *, mode: str):
     return converted
 
 
+@checked
 def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Prediction]:
     """The best classes for each image, and which scale channel decided.
 
     Args:
-        pixels: raw, (image, height, width, colour), of the network's input size.
+        pixels: (image, height, width, colour), of the network's input size. Those of type uint8
+            are raw, 0…255; others must be in the `pixel_range` of the network's config, or a
+            warning tells their range.
         top: how many classes.
     """
+    check_integer("top", top, low=1)
     from gdn_keras.explain import pool_over_scales, scale_logits, scale_shares
     from gdn_keras.model import layer_sigmas
 
@@ -256,6 +270,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     return predictions
 
 
+@checked
 def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]) -> Figure:
     """One row per image: what the network saw, its scale channels, where it responded."""
     from gdn_keras import plots

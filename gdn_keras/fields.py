@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import Any
+
+from gdn_keras.checks import did_you_mean
 
 
 def make_plain(record: Any) -> None:
@@ -24,8 +25,7 @@ def reject_unknown(cls: type, data: dict[str, Any], *, what: str) -> None:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in data:
         if key not in names:
-            close = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)[0]
-            raise ValueError(f"Unknown {what} field {key!r}. Did you mean {close!r}?")
+            raise ValueError(f"Unknown {what} field {key!r}.{did_you_mean(key, names)}")
 
 
 def reject_missing(cls: type, data: dict[str, Any], *, what: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_number, checked
 from gdn_keras.config import EVERY_PIXEL, Block, GaussDerNetConfig
 from gdn_keras.layers import (
     JetLayer,
@@ -17,6 +18,7 @@ from gdn_keras.layers import (
     SpatialSelection,
 )
 from gdn_keras.layers.jet import is_fused
+from gdn_keras.pixels import check_pixels
 from gdn_keras.scale_space import (
     ChannelPlan,
     discretisation_of,
@@ -33,8 +35,9 @@ _MIXING = {
 }
 
 
-def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
-    """A Keras model for `config`, with fresh weights: raw pixels 0…255 in, logits out.
+@checked
+def build_model(config: GaussDerNetConfig | dict, **kwargs: Any) -> GaussDerNet:
+    """A Keras model for `config`, with fresh weights: pixels in `pixel_range` in, logits out.
 
     Keyword arguments (`name`, `dtype`, `seed`) go to `GaussDerNet`.
     """
@@ -43,13 +46,39 @@ def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ImageModel(keras.Model):
-    """A functional model that accepts images of its own shape only, and says so."""
+    """A functional model that accepts images of its own shape only, and says so.
+
+    Pixels must be real, finite numbers. This is checked where they are seen before a backend has
+    them: in arrays, not in data sets.
+    """
 
     def __call__(self, inputs, *args, **kwargs):
         expected, received = self.input_shape, _shape_of(inputs)
         if received is None or len(received) != 4 or received[1:] != expected[1:]:
             raise ValueError(_wrong_shape(expected, received))
+        _check_arrays(inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def fit(self, x=None, *args, **kwargs):
+        _check_arrays(x)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        _check_arrays(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        _check_arrays(x)
+        return super().predict(x, *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        _check_arrays(x)
+        return super().predict_on_batch(x)
+
+
+def _check_arrays(images) -> None:
+    if isinstance(images, np.ndarray | list | str):
+        check_pixels(images)
 
 
 def _shape_of(images) -> tuple[int | None, ...] | None:
@@ -101,6 +130,7 @@ class GaussDerNet(ImageModel):
         dtype: a Keras dtype policy; the logits are always float32.
     """
 
+    @checked
     def __init__(
         self,
         config: GaussDerNetConfig | dict,
@@ -118,7 +148,8 @@ class GaussDerNet(ImageModel):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         # === Functional model ===
         image = keras.Input((*config.input_size, config.input_channels), name="image")
-        pixels = keras.layers.Rescaling(1 / 255, name="pixels", dtype=policy)(image)
+        scale = 1 / config.pixel_range[1]
+        pixels = keras.layers.Rescaling(scale, name="pixels", dtype=policy)(image)
         plans, ranges = channel_plans(config), sigma_ranges(config)
         maps = [pixels] * len(plans)
         layer_maps = []
@@ -165,8 +196,9 @@ class GaussDerNet(ImageModel):
         self.policy = policy
         self._scale_logits = scale_logits
         self._layer_maps = layer_maps
+        names = [layer.name for layer in self.layers]
         for layer in frozen:
-            self.get_layer(layer).trainable = False
+            self.get_layer(check_choice("frozen", layer, names)).trainable = False
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -182,6 +214,7 @@ class GaussDerNet(ImageModel):
         """The same weights, giving (batch, scale channel, class) before pooling over scale."""
         return ImageModel(self.input, self._scale_logits, name="scale_logits")
 
+    @checked
     def maps_model(self, layer: int | None = None) -> keras.Model:
         """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
 
@@ -192,10 +225,8 @@ class GaussDerNet(ImageModel):
         but the last may go beyond the image; the centre is always in the middle.
         """
         layer = self.config.num_layers if layer is None else layer
-        if layer not in range(1, self.config.num_layers + 1):
-            raise ValueError(
-                f"`layer` must be from 1 to {self.config.num_layers}. Received: layer={layer}."
-            )
+        highest = self.config.num_layers
+        check_integer("layer", layer, low=1, high=highest, expected=f"from 1 to {highest}")
         return ImageModel(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
 
     def get_config(self):
@@ -258,6 +289,7 @@ def sigma_ranges(config: GaussDerNetConfig) -> tuple[tuple[float, float], ...]:
     return tuple((value, high) for value in lowest)
 
 
+@checked
 def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     """The same weights under a changed config.
 
@@ -285,10 +317,10 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     return new
 
 
+@checked
 def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
     """The same weights at `factor` times the scales: the network for images enlarged by it."""
-    if not 0 < factor < float("inf"):
-        raise ValueError(f"`factor` must be a positive number. Received: factor={factor}.")
+    check_number("factor", factor, low=1e-6, high=1e6, expected="from 1e-6 to 1e6")
     sigmas = tuple(factor * sigma for sigma in model.config.channel_sigmas)
     return adapt(model, channel_sigmas=sigmas)
 
@@ -324,6 +356,7 @@ def layer_weights(layer: keras.layers.Layer) -> list:
     return [] if isinstance(layer, ScaleChannelDropout) else layer.weights
 
 
+@checked
 def fold(model: GaussDerNet) -> GaussDerNet:
     """The same function without batch norm: every layer is smoothing, convolution, ReLU.
 
@@ -356,6 +389,7 @@ def _layer_or_none(model: keras.Model, name: str) -> keras.layers.Layer | None:
     return next((layer for layer in model.layers if layer.name == name), None)
 
 
+@checked
 def layer_sigmas(model: GaussDerNet) -> np.ndarray:
     """Sigma of every layer in every scale channel, (scale channel, layer), learned or not."""
     config = model.config
@@ -379,6 +413,7 @@ def clamped_sigmas(model: GaussDerNet) -> tuple[int, ...]:
     )
 
 
+@checked
 def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> int:
     """Trainable parameters; `as_paper` counts one constant per pair of channels and no batch norm.
 
@@ -396,6 +431,7 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
     return total
 
 
+@checked
 def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
     """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
 

@@ -11,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = {
+    "gdn_keras.checks": 0,
     "gdn_keras.citation": 0,
     "gdn_keras.cpu": 0,
     "gdn_keras.deprecation": 0,
     "gdn_keras.fields": 0,
     "gdn_keras.files": 0,
     "gdn_keras.markdown": 0,
+    "gdn_keras.pixels": 0,
     "gdn_keras.progress": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,

@@ -343,7 +343,7 @@ def test_geometric_fit_recovers_and_averages():
         (lambda: scale_levels((1.0,), ratio=1.2, num_layers=2.0), r"`num_layers` must be an integ"),
         (lambda: scale_levels((-1.0,), ratio=1.2, num_layers=2), r"`sigma` must be a positive"),
         (lambda: fit_geometric([1.0]), r"`layer_sigmas` must have at least two layers.*\[1\.0\]"),
-        (lambda: fit_geometric([1.0, math.nan]), r"`sigma` must be a positive.*sigma=nan"),
+        (lambda: fit_geometric([1.0, math.nan]), r"`layer_sigmas` must be .* finite numbers.*nan"),
     ],
 )
 def test_bad_arguments_of_scales_are_named(call, message):

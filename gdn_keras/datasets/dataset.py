@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from gdn_keras.checks import check_integer, check_number
 from gdn_keras.datasets.arrays import Arrays, join
 
 SURROUNDINGS = ("black", "mirrored", "its edge")
@@ -96,6 +97,7 @@ class SizeFactors(Sizes):
 
     def check(self, size):
         """The exact factor for a number that agrees with it to three decimals."""
+        check_number("size_factor", size)
         for exact in self.values:
             if abs(size - exact) <= 5e-4:
                 return exact
@@ -286,6 +288,7 @@ class DataSet:
             data_dir: folder with the files. Default: the environment variable GDN_KERAS_DATA.
             limit: maximum number of images of each size.
         """
+        _check_limit(limit)
         keys = list(self.sizes.keys if keys is None else keys)
         values = [self.sizes.value(key) for key in keys]
         loaded = self._loader().load(values, split=split, data_dir=data_dir, limit=limit)
@@ -301,6 +304,7 @@ class DataSet:
         limit: int | None = None,
     ) -> Arrays:
         """The images to train on: those of a range of sizes, or of size factor 1."""
+        _check_limit(limit)
         sizes = self.sizes.trained(train_sizes)
         # several sizes come one after another, so the first images would be of one kind
         each = limit if len(sizes) == 1 else None
@@ -311,3 +315,8 @@ class DataSet:
         if self.loader is None:
             raise ValueError(f"The record of {self.name!r} does not say how to load it: no loader.")
         return self.loader
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None:
+        check_integer("limit", limit, low=1, expected="None or an integer of at least 1")

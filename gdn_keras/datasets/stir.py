@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.dataset import Loader, ObjectSizes
@@ -35,6 +36,7 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, EOFError, OSError, Runtime
 _UNREADABLE += (zipfile.BadZipFile, zlib.error)
 
 
+@checked
 def load_stir(
     path_or_name: str | os.PathLike,
     *,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_integer, check_number, check_sigma
+from gdn_keras.checks import check_integer, check_number, check_sigma, checked
 
 
 class GeometricFit(NamedTuple):
@@ -22,6 +22,7 @@ class GeometricFit(NamedTuple):
     ratio: float
 
 
+@checked
 def channel_scales(
     first: float, *, num_channels: int, spacing: float = math.sqrt(2)
 ) -> tuple[float, ...]:
@@ -36,6 +37,7 @@ def channel_scales(
     return tuple(2.0 ** (start + n * step) for n in range(num_channels))
 
 
+@checked
 def scale_levels(
     channel_sigmas: Sequence[float], *, ratio: float | Sequence[float], num_layers: int
 ) -> tuple[tuple[float, ...], ...]:
@@ -61,6 +63,7 @@ def scale_levels(
     )
 
 
+@checked
 def fit_geometric(layer_sigmas: Sequence[float]) -> GeometricFit:
     """Geometric distribution nearest to (learned) sigmas of layers 1, 2, …
 

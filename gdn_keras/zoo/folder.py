@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gdn_keras.checks import checked
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
@@ -64,6 +65,7 @@ class Folder:
         )
 
 
+@checked
 def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
     """Read and check everything in a zoo folder but the weights themselves.
 

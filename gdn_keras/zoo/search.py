@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import os
 import re
@@ -11,10 +10,11 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gdn_keras.checks import checked, did_you_mean
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import CONFIG_FILE, DESCRIPTION_FILES, FILES, Folder, read_folder
 from gdn_keras.zoo.records import ModelInfo
-from gdn_keras.zoo.registry import read_registry, roots
+from gdn_keras.zoo.registry import ENVIRONMENT_VARIABLE, read_registry, roots
 
 logger = logging.getLogger("gdn_keras.zoo")
 
@@ -59,6 +59,11 @@ def find(
         if at is not None and revision not in (None, at):
             raise ValueError(f"`revision` contradicts {name!r}. Received: revision={revision!r}.")
         return hub_download.locate(str(name), repo, at or revision, **where), None
+    if "://" in str(name):
+        raise ValueError(
+            "`name` must be the name of a network, a folder, or hf://owner/repo for the Hub. "
+            f"Received: name={str(name)!r}."
+        )
     if not is_name(name):
         if revision is not None:
             raise ValueError(
@@ -79,16 +84,25 @@ def find(
     entry = infos[name]
     if entry.hub_repo is None:
         if not entry.trained:
-            reason = "has no trained weights yet; `weights=False` builds the network without"
+            reason = (
+                "has no trained weights yet; `weights=False` builds the network without, and "
+                f"`python -m training run {name}` in a clone of the repository trains it"
+            )
         elif name in local:
             reason = f"is not on the Hub, only at {local[name]}"
         else:
-            reason = "is not on the Hub, and its folder is not on this machine"
+            reason = (
+                "is not on the Hub, and its folder is not on this machine. It is zoo/"
+                f"{name} in the repository of gdn_keras: `git clone` that, and run from the clone "
+                f"or set {ENVIRONMENT_VARIABLE} to its folder zoo. `python -m training run {name}` "
+                "in the clone trains it again"
+            )
         raise FileNotFoundError(f"{name} {reason}.")
     path = hub_download.locate(name, entry.hub_repo, revision or entry.hub_revision, **where)
     return path, entry if revision in (None, entry.hub_revision) else None
 
 
+@checked
 def folders(root: Path) -> list[Path]:
     """The zoo folders in `root`, by name."""
     return sorted(path.parent for path in root.glob(f"[!.]*/{CONFIG_FILE}"))
@@ -121,9 +135,8 @@ def is_name(name: str | os.PathLike) -> bool:
 
 
 def unknown_model(name: str, names: Iterable[str]) -> ValueError:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     return ValueError(
-        f"Unknown model {name!r}.{hint} `gdn_keras.zoo.list_models(trained=False)` lists all; "
-        f"for a folder, give a path: ./{name}."
+        f"Unknown model {name!r}.{did_you_mean(name, names)} "
+        "`gdn_keras.zoo.list_models(trained=False)` lists all; for a folder, give a path: "
+        f"./{name}."
     )
