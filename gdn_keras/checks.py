@@ -24,6 +24,7 @@ MAX_ORDER = 4  # of derivatives
 # Far beyond any image on both sides. Below, 1 / sigma**5 and above, the Bessel functions, would
 # sooner or later leave the range of float64.
 SIGMA_RANGE = (1e-3, 1e4)
+MAX_COUNT = 2**20  # of pixels along an axis, weights of a kernel, channels, layers and classes
 _SHOWN = 200  # characters of a wrong value
 
 
@@ -135,7 +136,7 @@ def _is_finite(value: numbers.Real) -> bool:
 def _items(value: Any) -> list | tuple | None:
     if isinstance(value, np.ndarray) and value.ndim:
         return value.tolist()
-    return value if isinstance(value, list | tuple) else None
+    return value if isinstance(value, list | tuple | range) else None
 
 
 def is_array(value: Any) -> bool:
@@ -199,10 +200,11 @@ def check_number(
 
 
 def check_integer(
-    name: str, value: int, *, low: int, high: float = math.inf, expected: str | None = None
+    name: str, value: int, *, low: int, high: int = MAX_COUNT, expected: str | None = None
 ) -> int:
+    """An integer from `low` to `high`, by default what fits into memory as one axis."""
     if not has_type(value, int) or not low <= value <= high:
-        upper = "" if high == math.inf else f" and at most {high}"
+        upper = f" and at most {high}" if has_type(value, int) and value > high else ""
         expected = expected or f"an integer of at least {low}{upper}"
         raise ValueError(f"`{name}` must be {expected}. {received(name, value)}")
     return int(value)
@@ -217,10 +219,10 @@ def check_choice(name: str, value: Any, allowed: Iterable) -> Any:
     raise ValueError(f"`{name}` must be one of {allowed}. {received(name, value)}")
 
 
-def check_sigma(sigma: float) -> float:
+def check_sigma(sigma: float, *, name: str = "sigma") -> float:
     low, high = SIGMA_RANGE
     expected = f"a positive number of pixels, from {low:g} to {high:g}"
-    return check_number("sigma", sigma, low=low, high=high, expected=expected)
+    return check_number(name, sigma, low=low, high=high, expected=expected)
 
 
 def check_order(order: int, *, lowest: int = 0) -> int:

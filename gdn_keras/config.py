@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.checks import SIGMA_RANGE, check_choice, checked, has_type, received
+from gdn_keras.checks import MAX_COUNT, SIGMA_RANGE, check_choice, checked, has_type, received
 from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.scale_space import (
     JET_ORDERS,
@@ -27,7 +28,6 @@ from gdn_keras.scale_space import (
 FORMAT_VERSION = 2
 # Exact, as the paper computes: changes to a config that need no other weights.
 EVERY_PIXEL = {"sampling_density": None, "reach": None}
-MAX_COUNT = 2**20  # of pixels along an axis, channels, features and classes
 POOLINGS = ("max", "average", "logsumexp")
 ACTIVATIONS = (  # those of `keras.activations` that act on every value alone
     *("relu", "celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu"),
@@ -309,10 +309,11 @@ def _check(config: GaussDerNetConfig) -> None:
     ):
         expect(name, isinstance(getattr(c, name), bool), "True or False")
     low, high = SIGMA_RANGE
+    growth = math.log(ratios[0]) * len(c.widths) if len(ratios) == 1 else sum(map(math.log, ratios))
     expect(
         "channel_sigmas",
-        low <= c.channel_sigmas[0] and c.layer_sigmas(c.channel_sigmas[-1])[-1] <= high,
-        f"such that all layers have sigmas from {low:g} to {high:g} pixels",
+        low <= c.channel_sigmas[0] and math.log(c.channel_sigmas[-1]) + growth <= math.log(high),
+        f"from {low:g} to {high:g} pixels, also in the last layer by `sigma_ratio` and `widths`",
     )
     if c.compensate_integration:
         row = discretisation_of(c.method)

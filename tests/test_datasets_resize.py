@@ -188,7 +188,7 @@ def test_corners_place_the_object():
         ({"extension": "wrap"}, "`extension` must be one of.*'wrap'"),
         ({"size_factor": 0}, "`size_factor` must be positive.* Received: size_factor=0"),
         ({"size_factor": 4}, "`canvas` must hold the resized image of 112x112.*canvas=72"),
-        ({"corners": np.array([[50, 0]])}, "`corners` must be .1, 2. with values in 0"),
+        ({"corners": np.array([[50, 0]])}, "`corners` must be .1, 2. with integers in 0"),
         ({"corners": np.array([[0, 0]]), "extension": "mirror"}, "`corners` needs"),
     ],
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from gdn_keras.checks import check_integer, check_number
+from gdn_keras.checks import check_integer, check_number, has_type
 from gdn_keras.datasets.arrays import Arrays, join
 
 SURROUNDINGS = ("black", "mirrored", "its edge")
@@ -163,7 +163,7 @@ class ObjectSizes(Sizes):
             low, high = self.ranges.get(sizes, (self.first, self.last))
             return tuple(range(low, high + 1))
         chosen = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
-        if not chosen or any(size not in self.values for size in chosen):
+        if not chosen or any(not has_type(n, float) or n not in self.values for n in chosen):
             raise ValueError(f"`sizes` must be {whole}. Received: sizes={chosen}.")
         return tuple(int(size) for size in chosen)
 

@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
+from gdn_keras.pixels import check_pixels
 
 MODES = ("matlab", "centred")
 EXTENSIONS = ("zero", "mirror")
@@ -44,7 +45,7 @@ def resample_matrix(
     whole axis, or of only the first and last `strips` pixels. `scale` only stretches the kernel:
     output pixels per input pixel.
     """
-    check_integer("n", n, low=1)
+    check_integer("n", n, low=1, high=_LARGEST)
     _check_scale(scale)
     positions = np.asarray(positions)
     if positions.ndim != 1:
@@ -82,7 +83,7 @@ def _centred_matrix(n: int, m: int, scale: float) -> np.ndarray:
 def resize_matrix(n: int, *, scale: float, mode: str = "matlab") -> np.ndarray:
     """The matrix (n_out x n) that resizes an axis of n pixels by `scale`."""
     check_choice("mode", mode, MODES)
-    check_integer("n", n, low=1)
+    check_integer("n", n, low=1, high=_LARGEST)
     m = math.ceil(_check_scale(scale) * n)
     if mode == "centred":
         return _centred_matrix(n, m, scale)
@@ -127,6 +128,7 @@ def imresize(
             "`image` must hold uint8, integers, float32 or float64. "
             f"Received: image.dtype={image.dtype}."
         )
+    check_pixels(image, name="image")
     scales = np.broadcast_to(np.asarray(scale, float), 2)
     for factor in scales.tolist():
         _check_scale(factor)
@@ -201,6 +203,11 @@ def rescale(
         _centred_matrix(n, m, size_factor) for n, m in zip(images.shape[1:3], shown, strict=True)
     )
     if extension == "zero":
+        if canvas < max(len(rows), len(columns)):
+            raise ValueError(
+                f"`canvas` must hold the resized image of {len(rows)}x{len(columns)} pixels. "
+                f"Received: canvas={canvas}, size_factor={size_factor}."
+            )
         corners = _corners(corners, len(images), canvas, (len(rows), len(columns)))
 
     result = np.zeros((len(images), canvas, canvas, images.shape[3]), np.uint8)
@@ -226,7 +233,7 @@ def object_size(n: int, *, size_factor: float, canvas: int) -> int:
     Those whose middle lies inside the image, which is the number nearest to S n that leaves an
     even number of pixels of the canvas.
     """
-    check_integer("n", n, low=1)
+    check_integer("n", n, low=1, high=_LARGEST)
     check_integer("canvas", canvas, low=1, high=_LARGEST)
     _check_scale(size_factor, name="size_factor")
     odd = canvas % 2
@@ -235,18 +242,14 @@ def object_size(n: int, *, size_factor: float, canvas: int) -> int:
 
 def _corners(corners, count: int, canvas: int, size: tuple[int, int]) -> np.ndarray:
     room = canvas - np.array(size)
-    if (room < 0).any():
-        raise ValueError(
-            f"`canvas` must hold the resized image of {size[0]}x{size[1]} pixels. "
-            f"Received: canvas={canvas}."
-        )
     if corners is None:
         return np.broadcast_to(room // 2, (count, 2))
     corners = np.asarray(corners)
-    if corners.shape != (count, 2) or (corners < 0).any() or (corners > room).any():
+    integers = corners.dtype.kind in "iu"
+    if not integers or corners.shape != (count, 2) or (corners < 0).any() or (corners > room).any():
         raise ValueError(
-            f"`corners` must be ({count}, 2) with values in 0...{room.tolist()}. "
-            f"Received: shape {corners.shape}, maximum {corners.max(initial=0)}."
+            f"`corners` must be ({count}, 2) with integers in 0...{room.tolist()}. "
+            f"Received: {corners.dtype}, shape {corners.shape}, maximum {corners.max(initial=0)}."
         )
     return corners
 

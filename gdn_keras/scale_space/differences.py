@@ -16,6 +16,7 @@ from gdn_keras.checks import (
     check_order,
     check_sigma,
     checked,
+    received,
 )
 
 JET_ORDERS = tuple(range(1, MAX_ORDER + 1))
@@ -60,8 +61,10 @@ def difference_radius(jet_order: int) -> int:
 def difference_kernel(kernel: np.ndarray, order: int, *, step: int = 1) -> np.ndarray:
     """The central difference, `step` samples wide, of what `kernel` gives, as one kernel."""
     kernel = np.asarray(kernel)
-    if kernel.ndim != 1 or not len(kernel):
-        raise ValueError(f"`kernel` must be one-dimensional. Received: shape {kernel.shape}.")
+    if kernel.ndim != 1 or not len(kernel) or not np.isfinite(kernel).all():
+        raise ValueError(
+            f"`kernel` must be one-dimensional with finite weights. {received('kernel', kernel)}"
+        )
     check_integer("step", step, low=1)
     mask = difference_mask(order)
     wide = np.zeros(step * (len(mask) - 1) + 1)

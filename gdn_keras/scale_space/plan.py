@@ -163,19 +163,20 @@ def plan_channel(
         radius_sigmas: the largest sigmas the plan must serve, if they can grow (learned scales).
         window: False computes every layer on all its samples.
     """
+    sigmas, radius_sigmas = tuple(sigmas), tuple(sigmas if radius_sigmas is None else radius_sigmas)
     for size in image_size:
         check_integer("image_size", size, low=1)
     check_integer("ring", ring, low=0)
     check_choice("selection", selection, SELECTIONS)
     check_choice("padding", smoothing.padding, PADDINGS)
-    for name, values in (("sigmas", sigmas), ("radius_sigmas", radius_sigmas or sigmas)):
+    for name, values in (("sigmas", sigmas), ("radius_sigmas", radius_sigmas)):
         if not values or len(values) != len(sigmas):
             raise ValueError(
                 f"`{name}` must be one for each layer, and there must be layers. "
                 f"Received: {name}={values}."
             )
         for sigma in values:
-            check_sigma(sigma)
+            check_sigma(sigma, name=name)
     if density is not None:
         check_number("density", density, low=1e-3, expected="None or a number of at least 0.001")
         if list(sigmas) != sorted(sigmas):  # a coarse grid cannot become finer again
@@ -191,7 +192,7 @@ def plan_channel(
     axes = [
         _plan_axis(
             size,
-            sigmas=radius_sigmas or sigmas,
+            sigmas=radius_sigmas,
             spacings=spacings,
             smoothing=smoothing,
             ring=ring,
