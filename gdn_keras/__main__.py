@@ -126,9 +126,11 @@ def _as_json(image, prediction) -> dict:
 
 
 def _verify(args) -> int:
-    deviation = zoo.verify(args.name, offline=args.offline or None)
+    deviation = zoo.verify(args.name, key=args.key, offline=args.offline or None)
+    signed = "the signature is right, " if args.key else ""
     print(
-        f"{args.name}: all hashes agree; logits differ from the published ones by {deviation:.1e}"
+        f"{args.name}: {signed}all hashes agree; logits differ from the published ones by "
+        f"{deviation:.1e}"
     )
     return 0
 
@@ -227,6 +229,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     command = add("verify", _verify, text)
     _add_name(command)
+    command.add_argument(
+        "--key",
+        metavar="PUBLIC_KEY",
+        help="a PEM file: also check that this key has signed the network",
+    )
     _add_offline(command)
 
     command = add("download", _download, "download a network; prints its folder")

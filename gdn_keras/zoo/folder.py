@@ -27,6 +27,7 @@ WEIGHTS_FILE = "model.weights.h5"
 METRICS_FILE = "metrics.json"
 RECIPE_FILE = "recipe.json"
 CARD_FILE = "README.md"
+SIGNATURE_FILE = "model.sig"  # optional
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
 DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all but the weights
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished

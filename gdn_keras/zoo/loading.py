@@ -22,6 +22,7 @@ from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import read_folder
 from gdn_keras.zoo.records import ModelInfo
 from gdn_keras.zoo.search import find, is_name, known_models, read, unknown_model
+from gdn_keras.zoo.signing import check_signature
 from gdn_keras.zoo.weights import assign_weights, read_weights
 
 if TYPE_CHECKING:
@@ -173,16 +174,22 @@ def load(
 
 
 @checked
-def verify(name: str | os.PathLike, **where: Any) -> float:
+def verify(name: str | os.PathLike, *, key: str | os.PathLike | None = None, **where: Any) -> float:
     """Check that a network gives the logits that were published with it.
 
     The config and the weights are compared with their hashes, as in `load`; then the logits of a
     few sample images are computed again. Returns the largest deviation; one of more than
     `GOLDEN_TOLERANCE` times the largest logit raises a `ValueError`.
 
-    The arguments are the first and the last three of `load`.
+    Args:
+        name: as of `load`.
+        key: file with a public key; the folder must have a signature that was made with it.
+        **where: `revision`, `offline` and `cache_dir` of `load`.
     """
-    golden = read(name, **where).metrics.golden
+    folder = read(name, **where)
+    if key is not None:
+        check_signature(folder.path, key=key)
+    golden = folder.metrics.golden
     model = load(name, **where)
     images = datasets.load_samples(golden.sample_set).images[list(golden.indices)]
     expected = np.array(golden.logits)
