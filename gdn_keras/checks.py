@@ -62,6 +62,7 @@ def checked(function: Callable) -> Callable:
                 check_type(name, received[name], _hint(function, name))
         return function(*args, **kwargs)
 
+    check_and_call.__signature__ = signature  # `inspect.getfullargspec` looks at nothing else
     return check_and_call
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -53,38 +54,45 @@ class ImageModel(keras.Model):
     """
 
     def __call__(self, inputs, *args, **kwargs):
-        expected, received = self.input_shape, _shape_of(inputs)
-        if received is None or len(received) != 4 or received[1:] != expected[1:]:
-            raise ValueError(_wrong_shape(expected, received))
-        _check_arrays(inputs)
+        self._check_images(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, *args, **kwargs):
-        _check_arrays(x)
+        self._check_arrays(x)
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
-        _check_arrays(x)
+        self._check_arrays(x)
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        _check_arrays(x)
+        self._check_arrays(x)
         return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x):
-        _check_arrays(x)
+        self._check_arrays(x)
         return super().predict_on_batch(x)
 
+    def _check_arrays(self, images) -> None:
+        """Of what Keras takes data from, all but data sets, generators and tensors."""
+        if isinstance(images, _PLAIN) or not hasattr(images, "__iter__"):
+            self._check_images(images)
 
-def _check_arrays(images) -> None:
-    if isinstance(images, np.ndarray | list | str):
-        check_pixels(images)
+    def _check_images(self, images) -> None:
+        if isinstance(images, dict) and len(images) == 1:
+            (images,) = images.values()
+        expected, shape = self.input_shape, _shape_of(images)
+        if isinstance(images, _PLAIN):
+            check_pixels(images)
+        if shape is None or len(shape) != 4 or shape[1:] != expected[1:]:
+            raise ValueError(_wrong_shape(expected, shape))
+
+
+_PLAIN = (*(list, tuple, dict, set, range, str, bytes), numbers.Number, np.ndarray, np.generic)
 
 
 def _shape_of(images) -> tuple[int | None, ...] | None:
     """None if TensorFlow has forgotten it, since earlier images had another number of axes."""
-    if isinstance(images, dict):
-        (images,) = images.values()
     try:
         return tuple(getattr(images, "shape", None) or np.shape(images))
     except ValueError:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gdn_keras.checks import is_array
 
+_SCALED = 10.0  # no raw image stays below, if it also has negative values
 _OVERSHOOT = 0.25  # of the range: what resizing may add to the darkest and brightest pixels
 
 
@@ -51,17 +52,19 @@ def _warn_of_other_ranges(images: np.ndarray, low: float, high: float, name: str
     if images.size == 0:
         return
     axes = tuple(range(1, images.ndim))
-    lowest, highest = images.min(axis=axes), images.max(axis=axes)
+    lowest, highest = (np.asarray(f(images, axis=axes), float) for f in (np.min, np.max))
     room = _OVERSHOOT * (high - low)
     outside = (lowest < low - room) | (highest > high + room)
-    tiny = (lowest >= 0) & (highest <= 1) & (highest > 0) & (high > 1)
+    largest = np.maximum(-lowest, highest)  # as if images were scaled to 0…1 or standardised
+    tiny = (largest > 0) & (largest <= _SCALED) & ((highest <= 1) | (lowest < 0)) & (high > _SCALED)
     wrong = np.flatnonzero(outside | tiny)
     if len(wrong) == 0:
         return
-    hint = "`pixel_range=(0, 1)` in `gdn_keras.zoo.load` or `gdn_keras.adapt` takes pixels in 0…1"
+    unit = lowest[wrong].min() >= 0 and highest[wrong].max() <= 1
+    hint = " `pixel_range=(0, 1)` in `gdn_keras.zoo.load` or `gdn_keras.adapt` takes such pixels."
     warnings.warn(
         f"`{name}` should have pixels in {low:g}…{high:g}, but {len(wrong)} of {len(images)} have "
         f"values from {lowest[wrong].min():g} to {highest[wrong].max():g}, the first of them "
-        f"number {wrong[0]}." + (f" {hint}." if tiny.any() and not outside.any() else ""),
+        f"number {wrong[0]}.{hint if unit else ''}",
         stacklevel=4,
     )

@@ -109,7 +109,7 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-@examples(600)
+@examples(2000)
 @given(data=st.data())
 def test_arguments_of_functions(data):
     function = data.draw(st.sampled_from(list(CALLS)))
@@ -131,7 +131,7 @@ def test_every_public_function_of_the_mathematics_is_tried():
 # === Configs and networks ===
 
 
-@examples(300)
+@examples(1000)
 @given(wrong_arguments(SMALL))
 def test_configs(wrong):
     arguments, names = wrong
@@ -141,7 +141,7 @@ def test_configs(wrong):
         assert again == config and again.sha256() == config.sha256()
 
 
-@examples(100)
+@examples(200)
 @given(st.one_of(st.text(max_size=20), JSON.map(json.dumps), st.just("[" * 100_000)))
 def test_texts_that_are_no_config(text):
     assert outcome(GaussDerNetConfig.from_json, {"text": text}, names=["config"]) is None
@@ -170,7 +170,7 @@ SANE = {  # values that may be right, for fields that decide what is built
 }
 
 
-@examples(12)
+@examples(16)
 @given(st.fixed_dictionaries({}, optional=SANE))
 def test_networks(changes):
     config = outcome(GaussDerNetConfig, {**SMALL, **changes}, names=list(SANE))
@@ -202,7 +202,7 @@ NETWORK_CALLS = {
 }
 
 
-@examples(100)
+@examples(200)
 @given(data=st.data())
 def test_arguments_of_functions_of_a_network(model, data):
     function = data.draw(st.sampled_from(list(NETWORK_CALLS)))
@@ -215,7 +215,7 @@ def test_arguments_of_functions_of_a_network(model, data):
         assert_finite(result)
 
 
-@examples(60)
+@examples(200)
 @given(JUNK)
 def test_images_that_are_no_images(model, images):
     assert outcome(model.predict, {"x": images}, names=["mages"]) is None
@@ -314,7 +314,7 @@ def damage_json(data, path):
     path.write_text(json.dumps(content))
 
 
-@examples(100)
+@examples(200)
 @given(data=st.data())
 def test_damaged_zoo_folders(folder, tmp_path, data):
     copied = shutil.copytree(folder, tmp_path / "net", dirs_exist_ok=True)
@@ -355,7 +355,7 @@ WORDS = st.one_of(
 )
 
 
-@examples(150)
+@examples(500)
 @given(words=st.lists(WORDS, max_size=6))
 def test_command_lines(folder, monkeypatch, capsys, words):
     assume("evaluate" not in words[:1] or "net" not in words)  # which would load a data set

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdn_keras.checks import checked
+from gdn_keras.checks import check_type, checked, has_type
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
@@ -33,7 +33,7 @@ DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all b
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
 # networks that it started from (an empty list for random weights); for STIR also `train_sizes`,
 # the name of a range of object sizes. Other keys belong to the trainer.
-RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list[str]}
 REGISTERED_NAME = "gdn_keras>GaussDerNet"  # of the class of the networks in Keras
 
 
@@ -188,8 +188,9 @@ def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
 
 def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     for key, kind in RECIPE_KEYS.items():
-        if not isinstance(recipe.get(key), kind):
+        if not has_type(recipe.get(key), kind):
             raise ValueError(
                 f"The recipe must have {key!r}, a {kind.__name__}. Received: {sorted(recipe)}."
             )
+    check_type("train_sizes", recipe.get("train_sizes"), str | None)
     return recipe

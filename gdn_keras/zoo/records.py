@@ -205,6 +205,13 @@ class ModelInfo:
         if isinstance(self.config, dict):
             object.__setattr__(self, "config", GaussDerNetConfig.from_dict(self.config))
         make_plain(self)
+        for name, others in {
+            "accuracy": ("mean_accuracy", "num_test_images"),
+            "weights_sha256": ("weights_bytes",),
+        }.items():
+            for other in others:
+                if getattr(self, name) is not None and getattr(self, other) is None:
+                    raise ValueError(f"`{other}` must be there if `{name}` is. Received: None.")
 
     @property
     def trained(self) -> bool:
