@@ -19,7 +19,7 @@ test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 fuzz: $(VENV)/installed-dev
-	FUZZ=6 $(BIN)/python -m pytest tests/test_fuzz.py
+	FUZZ=3 $(BIN)/python -m pytest tests/test_fuzz.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
