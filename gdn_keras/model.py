@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from gdn_keras.checks import check_choice, check_integer, check_number, checked
 from gdn_keras.config import EVERY_PIXEL, Block, GaussDerNetConfig
+from gdn_keras.image_model import ImageModel
 from gdn_keras.layers import (
     JetLayer,
     ScaleBatchNormalization,
@@ -19,7 +19,6 @@ from gdn_keras.layers import (
     SpatialSelection,
 )
 from gdn_keras.layers.jet import is_fused
-from gdn_keras.pixels import check_pixels
 from gdn_keras.scale_space import (
     ChannelPlan,
     discretisation_of,
@@ -43,82 +42,6 @@ def build_model(config: GaussDerNetConfig | dict, **kwargs: Any) -> GaussDerNet:
     Keyword arguments (`name`, `dtype`, `seed`) go to `GaussDerNet`.
     """
     return GaussDerNet(config, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="gdn_keras")
-class ImageModel(keras.Model):
-    """A functional model that accepts images of its own shape only, and says so.
-
-    Pixels must be real, finite numbers. This is checked where they are seen before a backend has
-    them: in arrays, not in data sets.
-    """
-
-    def __call__(self, inputs, *args, **kwargs):
-        self._check_images(inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
-    def fit(self, x=None, *args, **kwargs):
-        self._check_arrays(x)
-        return super().fit(x, *args, **kwargs)
-
-    def evaluate(self, x=None, *args, **kwargs):
-        self._check_arrays(x)
-        return super().evaluate(x, *args, **kwargs)
-
-    def predict(self, x, *args, **kwargs):
-        self._check_arrays(x)
-        return super().predict(x, *args, **kwargs)
-
-    def predict_on_batch(self, x):
-        self._check_arrays(x)
-        return super().predict_on_batch(x)
-
-    def _check_arrays(self, images) -> None:
-        """Of what Keras takes data from, all but data sets, generators and tensors."""
-        if isinstance(images, _PLAIN) or not hasattr(images, "__iter__"):
-            self._check_images(images)
-
-    def _check_images(self, images) -> None:
-        if isinstance(images, dict) and len(images) == 1:
-            (images,) = images.values()
-        expected, shape = self.input_shape, _shape_of(images)
-        if isinstance(images, _PLAIN):
-            check_pixels(images)
-        if shape is None or len(shape) != 4 or shape[1:] != expected[1:]:
-            raise ValueError(_wrong_shape(expected, shape))
-
-
-_PLAIN = (*(list, tuple, dict, set, range, str, bytes), numbers.Number, np.ndarray, np.generic)
-
-
-def _shape_of(images) -> tuple[int | None, ...] | None:
-    """None if TensorFlow has forgotten it, since earlier images had another number of axes."""
-    try:
-        return tuple(getattr(images, "shape", None) or np.shape(images))
-    except ValueError:
-        return None
-
-
-def _wrong_shape(expected, received) -> str:
-    height, width, channels = expected[1:]
-    text = (
-        "Images must have the shape (batch, height, width, channels) = "
-        f"(batch, {height}, {width}, {channels}). "
-    )
-    if received is None:
-        return f"{text}Received: another number of axes."
-    text += f"Received: {received}"
-    if None in received[1:]:
-        text += ", where None is a number that differs from that of earlier images"
-    if len(received) == 3:
-        missing = "[None]" if received[-1] == channels else "[..., None]"
-        return f"{text}. An axis is missing: `images{missing}` adds it."
-    if len(received) == 4 and received[3] not in (channels, None):
-        return f"{text}. `gdn_keras.adapt` with `input_channels` changes between grey and colour."
-    return (
-        f"{text}. `input_size=(height, width)` in `gdn_keras.zoo.load` or `gdn_keras.adapt` makes "
-        "a network for another size."
-    )
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
