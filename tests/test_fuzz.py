@@ -77,6 +77,11 @@ CALLS = {  # valid ones; arguments are replaced by something else
         augment=("flip",),
         drop_remainder=True,
     ),
+    datasets.Arrays: dict(images=PIXELS, labels=[0, 1], class_names=("a", "b"))
+    | dict(object_sizes=None, object_positions=np.zeros((2, 2), int)),
+    datasets.DataSet: dict(name="fuzz", title="", image_size=(9, 9), channels=1, num_classes=2)
+    | dict(class_names=("a", "b"), num_images=(1, 1), sizes=datasets.SizeFactors(), licence="")
+    | dict(surroundings="black", loader=datasets.Loader(), samples=None),
     datasets.load_arrays: dict(
         name="cifar10", split="test", size_factor=1.0, data_dir="nowhere", limit=3
     ),

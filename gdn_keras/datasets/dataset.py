@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from gdn_keras.checks import check_integer, check_number, has_type
 from gdn_keras.datasets.arrays import Arrays, join
+from gdn_keras.fields import check_fields
 
 SURROUNDINGS = ("black", "mirrored", "its edge")
 
@@ -219,6 +220,7 @@ class Loader:
         return "ok"
 
 
+@runtime_checkable
 class Samples(Protocol):
     """A few test images that come with the package."""
 
@@ -258,12 +260,13 @@ class DataSet:
     samples: Samples | None = None
 
     def __post_init__(self):
+        check_fields(self)
         object.__setattr__(self, "class_names", tuple(self.class_names))
         if self.num_classes is None and self.class_names:
             object.__setattr__(self, "num_classes", len(self.class_names))
         if self.class_names and self.num_classes != len(self.class_names):
             raise ValueError(
-                f"`class_names` must be {self.num_classes} names, one per class. "
+                f"`class_names` must be {self.num_classes} names (`num_classes`), one per class. "
                 f"Received: {len(self.class_names)} names."
             )
         if self.surroundings not in (None, *SURROUNDINGS):
