@@ -114,7 +114,7 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-@examples(2000)
+@examples(1500)
 @given(data=st.data())
 def test_arguments_of_functions(data):
     function = data.draw(st.sampled_from(list(CALLS)))
@@ -136,7 +136,7 @@ def test_every_public_function_of_the_mathematics_is_tried():
 # === Configs and networks ===
 
 
-@examples(1000)
+@examples(600)
 @given(wrong_arguments(SMALL))
 def test_configs(wrong):
     arguments, names = wrong
@@ -175,7 +175,7 @@ SANE = {  # values that may be right, for fields that decide what is built
 }
 
 
-@examples(16)
+@examples(10)
 @given(st.fixed_dictionaries({}, optional=SANE))
 def test_networks(changes):
     config = outcome(GaussDerNetConfig, {**SMALL, **changes}, names=list(SANE))
@@ -360,7 +360,7 @@ WORDS = st.one_of(
 )
 
 
-@examples(500)
+@examples(300)
 @given(words=st.lists(WORDS, max_size=6))
 def test_command_lines(folder, monkeypatch, capsys, words):
     assume("evaluate" not in words[:1] or "net" not in words)  # which would load a data set
