@@ -136,8 +136,7 @@ def _select(graph: Graph, x: str, config: GaussDerNetConfig, *, dynamic: bool) -
     # with a fixed size, the map of centre selection is nothing but the centre
     centre = config.spatial_selection == "centre"
     x = graph.add("GlobalAveragePool" if centre else "GlobalMaxPool", x)
-    # 0 keeps the size of the batch, also of an empty one, which -1 cannot be derived from
-    return graph.add("Reshape", x, graph.integers(0, 1, config.num_classes))
+    return graph.add("Reshape", x, graph.integers(-1, 1, config.num_classes))
 
 
 def _selected_scale(graph: Graph) -> None:

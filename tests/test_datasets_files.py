@@ -276,7 +276,10 @@ def test_load_samples_refuses():
     [
         ({"images": np.zeros((2, 4, 4, 1))}, "`images` must be uint8.*Received: dtype float64"),
         ({"images": np.zeros((2, 4, 4), np.uint8)}, r"Received: dtype uint8, shape \(2, 4, 4\)"),
-        ({"labels": np.array([0, 2])}, "`labels` must be in 0...1, as .* Received: label 2 of image 1"),
+        (
+            {"labels": np.array([0, 2])},
+            "`labels` must be in 0...1, as .*label 2 of image 1",
+        ),
         ({"labels": np.array([0, -1])}, "Received: label -1 of image 1"),
         ({"labels": np.zeros(3, int)}, r"`labels` must be integers of shape \(2,\).*\(3,\)"),
         ({"labels": np.zeros(2)}, "`labels` must be integers.*Received: dtype float64"),

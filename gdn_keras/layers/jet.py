@@ -304,7 +304,7 @@ class JetLayer(keras.layers.Layer):
                 "`JetLayer` takes images, (batch, height, width, channels). "
                 f"Received: input_shape={shape}."
             )
-        size, largest = shape[1:3], sigma
+        size, largest = tuple(shape[1:3]), sigma
         if self.learned_ratio is not None:
             if None in size:
                 raise ValueError(
