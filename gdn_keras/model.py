@@ -251,7 +251,7 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
 @checked
 def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
     """The same weights at `factor` times the scales: the network for images enlarged by it."""
-    check_number("factor", factor, low=1e-6, high=1e6, expected="from 1e-6 to 1e6")
+    check_number("factor", factor, low=1e-6, high=1e6, expected="a positive number, 1e-6 to 1e6")
     sigmas = tuple(factor * sigma for sigma in model.config.channel_sigmas)
     return adapt(model, channel_sigmas=sigmas)
 

@@ -206,7 +206,7 @@ def verify(name: str | os.PathLike, *, key: str | os.PathLike | None = None, **w
 
 @checked
 def download(
-    name: str,
+    name: str | os.PathLike,
     *,
     revision: str | None = None,
     cache_dir: str | os.PathLike | None = None,
