@@ -26,9 +26,9 @@ def sign(path: str | os.PathLike, *, key: str | os.PathLike) -> Path:
     Args:
         key: file with a private key of an elliptic curve, in PEM format, without a password.
     """
-    signing = _package().signing
     folder = read_folder(path)
     _check_key(key)
+    signing = _package().signing
     target = folder.path / SIGNATURE_FILE
     with _errors_of_the_key(key), _signed_files(folder.path) as files:
         config = signing.Config().use_elliptic_key_signer(private_key=key)
@@ -43,7 +43,6 @@ def check_signature(path: str | os.PathLike, *, key: str | os.PathLike) -> None:
     Args:
         key: file with the public key, in PEM format.
     """
-    verifying = _package().verifying
     path = Path(path)
     signature = path / SIGNATURE_FILE
     if not signature.is_file():
@@ -51,6 +50,7 @@ def check_signature(path: str | os.PathLike, *, key: str | os.PathLike) -> None:
             f"{path} has no signature, {SIGNATURE_FILE}; `python -m export sign` writes one."
         )
     _check_key(key)
+    verifying = _package().verifying
     with _errors_of_the_key(key):
         config = verifying.Config().use_elliptic_key_verifier(public_key=key)
     with _signed_files(path) as files:
