@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo page verify test lint audit bench
+.PHONY: demo page verify test fuzz lint audit bench
 
 demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
@@ -17,6 +17,9 @@ verify: $(VENV)/installed-core
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
+
+fuzz: $(VENV)/installed-dev
+	FUZZ=3 $(BIN)/python -m pytest tests/test_fuzz.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -69,7 +69,7 @@ class PlainGaussDerNet(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         config = self.config
-        maps = [images / 255] * len(config.channel_sigmas)
+        maps = [images / config.pixel_range[1]] * len(config.channel_sigmas)
         for block, jet, norm in zip(self.blocks, self.jets, self.norms, strict=True):
             maps = [
                 jet(tensor, first * block.relative_sigma)

@@ -10,6 +10,7 @@ examples:
   python -m export page --serve
   python -m export space OWNER/NAME
   python -m export all
+  python -m export sign zoo/cifar_avg_2jet --key private.pem
 
 NAME is a network of the zoo, a zoo folder or hf://owner/repo. Exit codes: 0 done, 1 failed
 (the reason is on stderr), 2 wrong usage, 130 interrupted.
@@ -131,6 +132,10 @@ def _all(args) -> int:
     from .everything import export_all
 
     return export_all(OUTPUT, owner=args.owner, private=args.private, force=args.force)
+
+
+def _sign(args) -> None:
+    print(zoo.sign(zoo.download(args.name), key=args.key))
 
 
 def _table(args) -> None:
@@ -259,6 +264,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--private", action="store_true", help="private repositories")
     command.add_argument("--force", action="store_true", help="also exports that are already done")
+
+    text = "sign a zoo folder, for `python -m gdn_keras verify NAME --key PUBLIC_KEY`"
+    command = add("sign", _sign, text, "zoo/cifar_avg_2jet --key private.pem")
+    command.add_argument("name", metavar="NAME", help="name or zoo folder")
+    command.add_argument(
+        "--key", required=True, metavar="PRIVATE_KEY", help="of an elliptic curve, a PEM file"
+    )
 
     text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
     add("table", _table, text, "")

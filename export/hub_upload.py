@@ -51,7 +51,10 @@ def build(folder: zoo.Folder, path: Path, *, repo: str, exports: Path) -> Path:
     with kept_if_good(path, has=KERAS_METADATA) as new:
         new.mkdir()
         for source in sorted(folder.path.iterdir()):
-            if source.is_file() and not source.name.startswith("."):
+            # the signature is of the folder's own config and card, not of those written here
+            if source.name == zoo.SIGNATURE_FILE or source.name.startswith("."):
+                continue
+            if source.is_file():
                 shutil.copyfile(source, new / source.name)
         (new / zoo.CONFIG_FILE).write_text(_keras_config(model), encoding="utf-8")
         # no date: the same network gives the same files, so that repeating changes nothing

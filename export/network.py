@@ -87,8 +87,9 @@ def write_network(
     maps = []
     for x, layers in zip(images, _channels(model), strict=True):
         for k, (block, constants) in enumerate(zip(model.blocks, layers, strict=True)):
-            if k == 0:  # pixels 0…255 become 0…1
-                constants = constants._replace(coefficients=constants.coefficients / 255)
+            if k == 0:  # pixels, 0…255 unless the config says otherwise, become 0…1
+                white = model.config.pixel_range[1]
+                constants = constants._replace(coefficients=constants.coefficients / white)
             writer = LayerWriter(
                 graph, block, constants, model.config, first=k == 0, dynamic=dynamic, split=split
             )

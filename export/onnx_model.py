@@ -44,6 +44,10 @@ def to_onnx(
         metadata: added to the description of the network.
     """
     config = model.config
+    if uint8 and config.pixel_range != (0, 255):
+        raise ValueError(
+            f"`uint8` needs a network for pixels 0…255. Received: pixel_range={config.pixel_range}."
+        )
     if dynamic_size:
         _check_dynamic(config)
         # all layers on all pixels: then no constant depends on the size
@@ -95,12 +99,12 @@ def _check_dynamic(config: GaussDerNetConfig) -> None:
 
 def describe(config: GaussDerNetConfig, *, dynamic_size: bool = False) -> dict[str, str]:
     """What a user of the file must know, as strings; lists and objects are JSON."""
-    height, width = config.input_size
+    (height, width), (_, white) = config.input_size, config.pixel_range
     return {
         "class_names": json.dumps(config.class_names or [*map(str, range(config.num_classes))]),
         "input_size": "any" if dynamic_size else json.dumps([height, width]),
         "canvas": json.dumps([height, width]),  # what images are fitted to, also if any size goes
-        "preprocessing": "none: raw pixels 0…255, (batch, height, width, channel), "
+        "preprocessing": f"none: raw pixels 0…{white:g}, (batch, height, width, channel), "
         + ("RGB" if config.input_channels == 3 else f"{config.input_channels} channel(s)"),
         "channel_sigmas": json.dumps(config.channel_sigmas),
         "config": json.dumps(config.to_dict()),

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,7 +104,11 @@ def _predict(args) -> int:
         return 1
     model = zoo.load(args.name, offline=args.offline or None)
     pixels = np.stack([image.pixels for image in images])
-    predictions = classify.classify(model, pixels, top=args.top)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        predictions = classify.classify(model, pixels, top=args.top)
+    for warning in caught:
+        print(f"warning: {warning.message}", file=sys.stderr)
     if args.json:
         _print_json([_as_json(*pair) for pair in zip(images, predictions, strict=True)])
     else:
@@ -140,9 +145,11 @@ def _as_json(image, prediction) -> dict:
 
 
 def _verify(args) -> int:
-    deviation = zoo.verify(args.name, offline=args.offline or None)
+    deviation = zoo.verify(args.name, key=args.key, offline=args.offline or None)
+    signed = "the signature is right, " if args.key else ""
     print(
-        f"{args.name}: all hashes agree; logits differ from the published ones by {deviation:.1e}"
+        f"{args.name}: {signed}all hashes agree; logits differ from the published ones by "
+        f"{deviation:.1e}"
     )
     return 0
 
@@ -285,6 +292,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     command = add("verify", _verify, text)
     _add_name(command)
+    command.add_argument(
+        "--key",
+        metavar="PUBLIC_KEY",
+        help="a PEM file: also check that this key has signed the network",
+    )
     _add_offline(command)
 
     command = add("download", _download, "download a network; prints its folder")

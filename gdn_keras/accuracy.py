@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras import datasets
+from gdn_keras.checks import check_integer, checked
 from gdn_keras.datasets import Arrays
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
 
 
+@checked
 def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
     """The sizes at which a network for `dataset` is measured, as in `Metrics.accuracy`.
 
@@ -24,6 +26,7 @@ def size_keys(dataset: str, sizes: Sequence[float] | None = None) -> list[str]:
     return tested.keys if sizes is None else [tested.key(size) for size in sizes]
 
 
+@checked
 def evaluate(
     model: GaussDerNet,
     *,
@@ -44,14 +47,20 @@ def evaluate(
     from gdn_keras.progress import show_progress
 
     keys = size_keys(dataset, sizes)
+    white = model.config.pixel_range[1]
+
+    def predict(images):
+        return model.predict_on_batch(images * (white / 255))
+
     # one model for all sizes, and progress over them on stderr
     sets = test_sets(dataset, keys, data_dir=data_dir, limit=limit)
     return {
-        key: accuracy(arrays, predict=model.predict_on_batch, batch_size=batch_size)
+        key: accuracy(arrays, predict=predict, batch_size=batch_size)
         for key, arrays in show_progress(sets, total=len(keys), unit="size")
     }
 
 
+@checked
 def accuracy(
     data: Arrays,
     *,
@@ -65,6 +74,7 @@ def accuracy(
     return float(np.mean(predicted == data.labels))
 
 
+@checked
 def predict_batches(
     images: np.ndarray,
     *,
@@ -82,6 +92,7 @@ def predict_batches(
     """
     from gdn_keras.progress import show_progress
 
+    check_integer("batch_size", batch_size, low=1)
     bar = {"total": len(images), "unit": "img", "desc": label, "mininterval": 1.0}
     with show_progress(**bar, disable=label is None) as progress:
         for first in range(0, len(images), batch_size):
@@ -90,6 +101,7 @@ def predict_batches(
             progress.update(len(batch))
 
 
+@checked
 def test_sets(
     dataset: str,
     keys: Sequence[str],

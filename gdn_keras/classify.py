@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 import scipy
 
 from gdn_keras import datasets
+from gdn_keras.checks import check_choice, check_integer, checked
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.image_files import decode_image, fit_image
 
@@ -47,6 +49,7 @@ class Prediction:
     shares: tuple[float, ...]  # of every scale channel in the output of the best class
 
 
+@checked
 def read_image(
     path: str | os.PathLike,
     *,
@@ -67,8 +70,9 @@ def read_image(
         train_sizes: the same for STIR: objects of which sizes.
         fit: one of `FITS`.
     """
-    if fit not in FITS:
-        raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
+    check_choice("fit", fit, FITS)
+    if re.match(r"\w+://", str(path)):
+        raise ValueError(f"{path} is a URL, not an image file; download it first.")
     image, notes = decode_image(Path(path), mode="RGB" if config.input_channels == 3 else "L")
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
@@ -92,6 +96,7 @@ def read_image(
     return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used unchanged")
 
 
+@checked
 def as_in_training(
     config: GaussDerNetConfig, *, dataset: str, train_sizes: str | None = None
 ) -> tuple[int | None, str]:
@@ -115,13 +120,17 @@ def as_in_training(
     return record.sizes.trained_side(train_sizes), fill
 
 
+@checked
 def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Prediction]:
     """The best classes for each image, and which scale channel decided.
 
     Args:
-        pixels: raw, (image, height, width, colour), of the network's input size.
+        pixels: (image, height, width, colour), of the network's input size. Those of type uint8
+            are raw, 0…255; others must be in the `pixel_range` of the network's config, or a
+            warning tells their range.
         top: how many classes.
     """
+    check_integer("top", top, low=1)
     from gdn_keras.explain import pool_over_scales, scale_logits, scale_shares
     from gdn_keras.model import layer_sigmas
 
@@ -147,6 +156,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     return predictions
 
 
+@checked
 def draw(model: GaussDerNet, images: list[Fitted], predictions: list[Prediction]) -> Figure:
     """One row per image: what the network saw, its scale channels, where it responded."""
     from gdn_keras import plots

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from gdn_keras.checks import MAX_COUNT, SIGMA_RANGE, check_choice, checked, has_type, received
 from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.scale_space import (
     JET_ORDERS,
@@ -97,6 +98,7 @@ class GaussDerNetConfig:
     learned_sigmas: bool = False  # one trainable sigma per layer, common to all scale channels
     sigma_range: tuple[float, float] = (0.25, 6.0)  # where learned sigmas (channel factor 1) stay
     class_names: tuple[str, ...] = ()
+    pixel_range: tuple[float, float] = (0, 255)  # black and white of the images
     # --- how it is computed: the same weights serve every density and reach ---
     sampling_density: float | None = (
         None  # samples per sigma of the coarse grids; None: every pixel
@@ -179,10 +181,11 @@ class GaussDerNetConfig:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
     @classmethod
+    @checked
     def from_dict(cls, data: dict[str, Any]) -> GaussDerNetConfig:
         data = dict(data)
         version = data.pop("format_version", FORMAT_VERSION)
-        if version not in range(1, FORMAT_VERSION + 1):
+        if not has_type(version, int) or version not in range(1, FORMAT_VERSION + 1):
             raise ValueError(
                 f"`format_version` must be at most {FORMAT_VERSION}; a newer gdn_keras may read "
                 f"this config. Received: format_version={version!r}."
@@ -197,10 +200,11 @@ class GaussDerNetConfig:
         return cls(**data)
 
     @classmethod
+    @checked
     def from_json(cls, text: str) -> GaussDerNetConfig:
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"The config is not valid JSON: {error}.") from error
         if not isinstance(data, dict):
             raise ValueError(f"The config must be a JSON object. Received: {data!r:.80}.")
@@ -211,16 +215,19 @@ def _check(config: GaussDerNetConfig) -> None:
     def expect(name: str, condition: bool, expected: str) -> None:
         if not condition:
             value = getattr(config, name)
-            raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}.")
+            raise ValueError(f"`{name}` must be {expected}. {received(name, value)}")
 
     def number(value) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return has_type(value, float)
 
     def positive(value) -> bool:
-        return number(value) and 0 < value < math.inf
+        return number(value) and value > 0
 
     def count(value) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return has_type(value, int) and 0 < value <= MAX_COUNT
+
+    def one_of(name: str, allowed) -> None:
+        check_choice(name, getattr(config, name), allowed)
 
     def all_of(value, kind) -> bool:
         return isinstance(value, tuple) and all(kind(item) for item in value)
@@ -248,17 +255,17 @@ def _check(config: GaussDerNetConfig) -> None:
         and (ratios == (c.sigma_ratio,) or len(ratios) == len(c.widths)),
         f"in [1, 10), or a tuple of {len(c.widths)} such numbers, one for each layer but the first",
     )
-    expect("jet_order", count(c.jet_order) and c.jet_order in JET_ORDERS, f"one of {JET_ORDERS}")
-    expect("method", c.method in METHODS, f"one of {METHODS}")
+    one_of("jet_order", JET_ORDERS)
+    one_of("method", METHODS)
     expect(
         "truncation",
         number(c.truncation) and 1e-12 <= c.truncation <= 0.5,
         "a number from 1e-12 to 0.5",
     )
-    expect("padding", c.padding in PADDINGS, f"one of {PADDINGS}")
-    expect("activation", c.activation in ACTIVATIONS, f"one of {ACTIVATIONS}")
-    expect("spatial_selection", c.spatial_selection in SELECTIONS, f"one of {SELECTIONS}")
-    expect("scale_pooling", c.scale_pooling in POOLINGS, f"one of {POOLINGS}")
+    one_of("padding", PADDINGS)
+    one_of("activation", ACTIVATIONS)
+    one_of("spatial_selection", SELECTIONS)
+    one_of("scale_pooling", POOLINGS)
     expect("scale_dropout", number(c.scale_dropout) and 0 <= c.scale_dropout < 1, "in [0, 1)")
     expect(
         "sigma_range",
@@ -275,14 +282,21 @@ def _check(config: GaussDerNetConfig) -> None:
         f"empty or {c.num_classes} strings",
     )
     expect(
+        "pixel_range",
+        all_of(c.pixel_range, number)
+        and len(c.pixel_range) == 2
+        and c.pixel_range[0] == 0
+        and positive(c.pixel_range[1]),
+        "0 and a positive number, such as (0, 255) or (0, 1)",
+    )
+    expect(
         "sampling_density",
-        c.sampling_density is None
-        or (number(c.sampling_density) and 0.3 <= c.sampling_density < math.inf),
+        c.sampling_density is None or (number(c.sampling_density) and c.sampling_density >= 0.3),
         "None or at least 0.3",
     )
     expect(
         "reach",
-        c.reach is None or (number(c.reach) and 0.5 <= c.reach < math.inf),
+        c.reach is None or (number(c.reach) and c.reach >= 0.5),
         "None or at least 0.5",
     )
     for name in (
@@ -294,6 +308,13 @@ def _check(config: GaussDerNetConfig) -> None:
         "window",
     ):
         expect(name, isinstance(getattr(c, name), bool), "True or False")
+    low, high = SIGMA_RANGE
+    growth = math.log(ratios[0]) * len(c.widths) if len(ratios) == 1 else sum(map(math.log, ratios))
+    expect(
+        "channel_sigmas",
+        low <= c.channel_sigmas[0] and math.log(c.channel_sigmas[-1]) + growth <= math.log(high),
+        f"from {low:g} to {high:g} pixels, also in the last layer by `sigma_ratio` and `widths`",
+    )
     if c.compensate_integration:
         row = discretisation_of(c.method)
         expect("method", row.integrated, "an integrated one to be compensated")

@@ -25,6 +25,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.special import logsumexp, softmax
 
+from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.filters import KINDS as KINDS
 from gdn_keras.filters import Closest as Closest
@@ -33,6 +34,7 @@ from gdn_keras.filters import derivative_label as derivative_label
 from gdn_keras.filters import effective_filters as effective_filters
 from gdn_keras.filters import strongest_pairs as strongest_pairs
 from gdn_keras.model import GaussDerNet, adapt, layer_sigmas
+from gdn_keras.pixels import check_pixels, in_pixel_range
 from gdn_keras.scale_space import fit_geometric
 
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
@@ -42,18 +44,21 @@ _FLAT = 1e-4  # of the strongest response: rounding errors in maps that are equa
 # === Responses ===
 
 
+@checked
 def activation_maps(model: GaussDerNet, images: np.ndarray, *, batch_size: int = 8) -> np.ndarray:
     """The last layer's maps on every pixel, (image, scale channel, height, width, class).
 
     `images` are raw pixels (image, height, width, colour) of any size, not only the network's own.
     Law: the maps move with the object, as far as the borders are out of reach.
     """
+    check_integer("batch_size", batch_size, low=1)
     images = _images(model, images)
     everywhere = adapt(model, input_size=images.shape[1:3], spatial_selection="max", **EVERY_PIXEL)
     maps = _run(everywhere.maps_model(), images, batch_size)
     return maps if maps.ndim == 5 else maps[:, None]  # Keras unpacks a list of one scale channel
 
 
+@checked
 def scale_contributions(
     model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32
 ) -> np.ndarray:
@@ -65,14 +70,17 @@ def scale_contributions(
     return scale_shares(logits, pooling=model.config.scale_pooling)
 
 
+@checked
 def scale_logits(model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32) -> np.ndarray:
     """Outputs before pooling over scales, (image, scale channel, class).
 
     Images must have the size of the network's input.
     """
+    check_integer("batch_size", batch_size, low=1)
     return _run(model.scale_logits_model(), _images(model, images), batch_size)
 
 
+@checked
 def pool_over_scales(scale_logits: np.ndarray, *, pooling: str) -> np.ndarray:
     """The outputs of the network from those of its scale channels, (image, class).
 
@@ -80,10 +88,9 @@ def pool_over_scales(scale_logits: np.ndarray, *, pooling: str) -> np.ndarray:
         scale_logits: outputs before pooling, (image, scale channel, class).
         pooling: how the network pools, "max", "average" or "logsumexp".
     """
-    if pooling not in POOLINGS:
-        raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: pooling={pooling!r}.")
+    check_choice("pooling", pooling, POOLINGS)
     scale_logits = np.asarray(scale_logits)
-    if scale_logits.ndim != 3:
+    if scale_logits.ndim != 3 or 0 in scale_logits.shape[1:]:
         raise ValueError(
             "`scale_logits` must be (image, scale channel, class). "
             f"Received: shape {scale_logits.shape}."
@@ -91,6 +98,7 @@ def pool_over_scales(scale_logits: np.ndarray, *, pooling: str) -> np.ndarray:
     return _POOL[pooling](scale_logits, axis=1)
 
 
+@checked
 def scale_shares(
     scale_logits: np.ndarray, *, pooling: str, classes: np.ndarray | None = None
 ) -> np.ndarray:
@@ -111,7 +119,13 @@ def scale_shares(
     pooled = pool_over_scales(scale_logits, pooling=pooling)
     if classes is None:
         classes = pooled.argmax(axis=-1)
-    outputs = np.take_along_axis(scale_logits, np.asarray(classes)[:, None, None], axis=2)[..., 0]
+    classes = np.asarray(classes)
+    if classes.shape != pooled.shape[:1] or not set(classes.tolist()) <= {*range(pooled.shape[1])}:
+        raise ValueError(
+            f"`classes` must be one index of {pooled.shape[1]} classes for each image. "
+            f"{received('classes', classes.tolist())}"
+        )
+    outputs = np.take_along_axis(scale_logits, classes.astype(int)[:, None, None], axis=2)[..., 0]
     if pooling == "logsumexp":
         return softmax(outputs, axis=1)
     if pooling == "max":
@@ -138,6 +152,7 @@ class Detection(NamedTuple):
     response: float
 
 
+@checked
 def localise(
     model: GaussDerNet,
     image: np.ndarray,
@@ -166,12 +181,14 @@ def localise(
         extent: see `receptive_radii`; of two maxima of which one lies within the radius of the
             other, only the stronger is kept, whatever their scales and classes.
     """
+    check_pixels(image, name="image")
     image = np.asarray(image)
     if image.ndim != 3:
         raise ValueError(
             f"`image` must be one image (height, width, colour). Received: shape {image.shape}."
         )
     config = model.config
+    check_integer("max_objects", max_objects, low=1)
     sigmas = layer_sigmas(model)[:, 0].tolist()
     radii = receptive_radii(model, extent=extent).tolist()
     found = find_objects(
@@ -196,6 +213,7 @@ def localise(
     ]
 
 
+@checked
 def find_objects(
     maps: np.ndarray,
     *,
@@ -213,7 +231,9 @@ def find_objects(
         max_objects: how many to return at most.
         relative_threshold: what a further object must reach of the strongest response.
     """
-    if maps.ndim != 4 or len(radii) != len(maps):
+    check_integer("max_objects", max_objects, low=1)
+    maps = np.asarray(maps)
+    if maps.ndim != 4 or len(radii) != len(maps) or 0 in maps.shape:
         raise ValueError(
             "`maps` must be (scale channel, height, width, class) with one of `radii` per scale "
             f"channel. Received: shape {maps.shape}, {len(radii)} radii."
@@ -239,11 +259,13 @@ def find_objects(
     return [(*place, int(classes[place]), float(strength[place])) for place in kept]
 
 
+@checked
 def receptive_radii(model: GaussDerNet, *, extent: float = 2.0) -> np.ndarray:
     """`extent` standard deviations of all the smoothing in each scale channel, in pixels.
 
     The variances of the layers add up. Proportional to the first sigma of the scale channel.
     """
+    check_number("extent", extent, low=0, expected="a number of at least 0")
     return extent * np.linalg.norm(layer_sigmas(model), axis=1)
 
 
@@ -257,22 +279,26 @@ class SigmaFit(NamedTuple):
     ratio: float
 
 
+@checked
 def sigmas_and_fit(model: GaussDerNet, *, channel: int = 0) -> SigmaFit:
     """Sigma of every layer of a scale channel, learned or not, and the geometric fit to them."""
-    sigmas = layer_sigmas(model)[channel]
+    sigmas = layer_sigmas(model)
+    check_integer("channel", channel, low=0, high=len(sigmas) - 1)
+    sigmas = sigmas[channel]
     fit = fit_geometric(sigmas)
     fitted = fit.sigma_0 * fit.ratio ** np.arange(len(sigmas))
     return SigmaFit(sigmas=sigmas, fitted=fitted, sigma_0=fit.sigma_0, ratio=fit.ratio)
 
 
 def _images(model: GaussDerNet, images: np.ndarray) -> np.ndarray:
+    check_pixels(images)
     images = np.asarray(images)
     colours = model.config.input_channels
     if images.ndim != 4 or images.shape[-1] != colours:
         raise ValueError(
             f"`images` must be (image, height, width, {colours}). Received: shape {images.shape}."
         )
-    return images.astype(np.float32)
+    return in_pixel_range(images, model.config.pixel_range)
 
 
 def _run(network: keras.Model, images: np.ndarray, batch_size: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
@@ -29,6 +30,7 @@ class Closest(NamedTuple):
     correlation: np.ndarray  # signed, 1 or -1 for the derivative itself
 
 
+@checked
 def effective_filters(
     model: GaussDerNet, *, layer: int, pairs: np.ndarray, channel: int = 0
 ) -> np.ndarray:
@@ -46,11 +48,19 @@ def effective_filters(
     """
     basis, coefficients = _basis(model, layer, channel)
     pairs = np.asarray(pairs)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"`pairs` must be (pair, 2). Received: shape {pairs.shape}.")
+    channels = coefficients.shape[1:]
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"`pairs` must be integers, (pair, 2). Received: {pairs.dtype}, shape {pairs.shape}."
+        )
+    if not ((pairs >= 0) & (pairs < channels)).all():
+        raise ValueError(
+            f"`pairs` must be channels below {channels}. {received('pairs', pairs.tolist())}"
+        )
     return np.einsum("tn,tyx->nyx", coefficients[:, pairs[:, 0], pairs[:, 1]], basis)
 
 
+@checked
 def strongest_pairs(
     model: GaussDerNet, *, layer: int, count: int = 10, channel: int = 0
 ) -> np.ndarray:
@@ -58,6 +68,7 @@ def strongest_pairs(
 
     Only the strongest of every output channel is considered, so they show different features.
     """
+    check_integer("count", count, low=1)
     basis, coefficients = _basis(model, layer, channel)
     norm = _norm(coefficients, _gram(basis))
     inputs = norm.argmax(axis=0)
@@ -65,6 +76,7 @@ def strongest_pairs(
     return np.stack([inputs[outputs], outputs], axis=1)
 
 
+@checked
 def closest_derivatives(model: GaussDerNet, *, layer: int, channel: int = 0) -> Closest:
     """Compare all filters of a layer with directional derivatives and the Laplacian.
 
@@ -95,10 +107,9 @@ def closest_derivatives(model: GaussDerNet, *, layer: int, channel: int = 0) -> 
 
 def derivative_label(kind: str, angle: float) -> str:
     """A short name for a figure: "∂² 30°", "∇²"."""
-    if kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {KINDS}. Received: kind={kind!r}.")
-    if kind == "laplacian":
+    if check_choice("kind", kind, KINDS) == "laplacian":
         return "∇²"
+    check_number("angle", angle)
     power = ("", "²", "³", "⁴")[KINDS.index(kind)]
     return f"∂{power} {round(math.degrees(angle)) % 180}°"
 
@@ -110,8 +121,7 @@ def _basis(model: GaussDerNet, layer: int, channel: int) -> tuple[np.ndarray, np
         ("layer", layer, 1, config.num_layers),
         ("channel", channel, 0, len(config.channel_sigmas) - 1),
     ):
-        if value not in range(low, high + 1):
-            raise ValueError(f"`{name}` must be from {low} to {high}. Received: {name}={value}.")
+        check_integer(name, value, low=low, high=high, expected=f"from {low} to {high}")
     sigma = float(layer_sigmas(model)[channel, layer - 1])
     block, kernels = model.blocks[layer - 1], _kernels(config, sigma)
     basis = [

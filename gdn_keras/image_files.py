@@ -28,11 +28,12 @@ def decode_image(path: Path, *, mode: str | None = None):
         with warnings.catch_warnings():  # Pillow warns of large images; the limit is checked below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path)
+            frames = getattr(image, "n_frames", 1)
     except Image.DecompressionBombError as error:
         raise ValueError(f"{path} is too large: {error}") from error
     except PermissionError:
         raise
-    except (OSError, SyntaxError, ValueError) as error:
+    except Exception as error:  # decoders of broken files raise whatever they like
         raise ValueError(f"{path} is not an image file that Pillow can read.") from error
     notes = []
     with image:
@@ -43,12 +44,12 @@ def decode_image(path: Path, *, mode: str | None = None):
                 f"{path} is too large: at most {MAX_PIXELS:,} pixels are read. "
                 f"Received: {image.width}x{image.height}."
             )
-        if getattr(image, "n_frames", 1) > 1:
-            notes.append(f"first of {image.n_frames} frames")
+        if frames > 1:
+            notes.append(f"first of {frames} frames")
         try:
             image.load()
             upright = ImageOps.exif_transpose(image)
-        except Exception as error:  # decoders of broken files raise whatever they like
+        except Exception as error:
             raise ValueError(f"{path} is broken: {error}.") from error
     if upright.size != image.size:
         notes.append("turned upright")
@@ -64,10 +65,13 @@ def convert_image(image, path: Path | str, notes: list[str], *, mode: str | None
     if image.mode == "F" or image.mode.startswith("I"):  # numbers without a fixed range
         values = np.asarray(image).astype(np.float64)
         low, high = values.min(), values.max()
+        if image.mode == "F" and 0 <= low and 0 < high <= 1:
+            values, high = 255 * values, 255 * high
+            notes.append("values 0…1 taken as 0…255")
         if not (low >= 0 and high <= (255 if image.mode == "F" else 65535)):
             raise ValueError(
                 f"{path} has colour mode {image.mode} with values from {low:g} to {high:g}; only "
-                "0…255, or 0…65535 for whole numbers, are understood."
+                "0…255, 0…1 for floats, or 0…65535 for whole numbers, are understood."
             )
         if image.mode.startswith("I;16") or high > 255:
             values = values / 257

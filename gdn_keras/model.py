@@ -8,7 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_number, checked
 from gdn_keras.config import EVERY_PIXEL, Block, GaussDerNetConfig
+from gdn_keras.image_model import ImageModel
 from gdn_keras.layers import (
     JetLayer,
     ScaleBatchNormalization,
@@ -33,55 +35,13 @@ _MIXING = {
 }
 
 
-def build_model(config: GaussDerNetConfig, **kwargs: Any) -> GaussDerNet:
-    """A Keras model for `config`, with fresh weights: raw pixels 0…255 in, logits out.
+@checked
+def build_model(config: GaussDerNetConfig | dict, **kwargs: Any) -> GaussDerNet:
+    """A Keras model for `config`, with fresh weights: pixels in `pixel_range` in, logits out.
 
     Keyword arguments (`name`, `dtype`, `seed`) go to `GaussDerNet`.
     """
     return GaussDerNet(config, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="gdn_keras")
-class ImageModel(keras.Model):
-    """A functional model that accepts images of its own shape only, and says so."""
-
-    def __call__(self, inputs, *args, **kwargs):
-        expected, received = self.input_shape, _shape_of(inputs)
-        if received is None or len(received) != 4 or received[1:] != expected[1:]:
-            raise ValueError(_wrong_shape(expected, received))
-        return super().__call__(inputs, *args, **kwargs)
-
-
-def _shape_of(images) -> tuple[int | None, ...] | None:
-    """None if TensorFlow has forgotten it, since earlier images had another number of axes."""
-    if isinstance(images, dict):
-        (images,) = images.values()
-    try:
-        return tuple(getattr(images, "shape", None) or np.shape(images))
-    except ValueError:
-        return None
-
-
-def _wrong_shape(expected, received) -> str:
-    height, width, channels = expected[1:]
-    text = (
-        "Images must have the shape (batch, height, width, channels) = "
-        f"(batch, {height}, {width}, {channels}). "
-    )
-    if received is None:
-        return f"{text}Received: another number of axes."
-    text += f"Received: {received}"
-    if None in received[1:]:
-        text += ", where None is a number that differs from that of earlier images"
-    if len(received) == 3:
-        missing = "[None]" if received[-1] == channels else "[..., None]"
-        return f"{text}. An axis is missing: `images{missing}` adds it."
-    if len(received) == 4 and received[3] not in (channels, None):
-        return f"{text}. `gdn_keras.adapt` with `input_channels` changes between grey and colour."
-    return (
-        f"{text}. `input_size=(height, width)` in `gdn_keras.zoo.load` or `gdn_keras.adapt` makes "
-        "a network for another size."
-    )
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -101,6 +61,7 @@ class GaussDerNet(ImageModel):
         dtype: a Keras dtype policy; the logits are always float32.
     """
 
+    @checked
     def __init__(
         self,
         config: GaussDerNetConfig | dict,
@@ -118,7 +79,8 @@ class GaussDerNet(ImageModel):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         # === Functional model ===
         image = keras.Input((*config.input_size, config.input_channels), name="image")
-        pixels = keras.layers.Rescaling(1 / 255, name="pixels", dtype=policy)(image)
+        scale = 1 / config.pixel_range[1]
+        pixels = keras.layers.Rescaling(scale, name="pixels", dtype=policy)(image)
         plans, ranges = channel_plans(config), sigma_ranges(config)
         maps = [pixels] * len(plans)
         layer_maps = []
@@ -165,8 +127,9 @@ class GaussDerNet(ImageModel):
         self.policy = policy
         self._scale_logits = scale_logits
         self._layer_maps = layer_maps
+        names = [layer.name for layer in self.layers]
         for layer in frozen:
-            self.get_layer(layer).trainable = False
+            self.get_layer(check_choice("frozen", layer, names)).trainable = False
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -182,6 +145,7 @@ class GaussDerNet(ImageModel):
         """The same weights, giving (batch, scale channel, class) before pooling over scale."""
         return ImageModel(self.input, self._scale_logits, name="scale_logits")
 
+    @checked
     def maps_model(self, layer: int | None = None) -> keras.Model:
         """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
 
@@ -192,10 +156,8 @@ class GaussDerNet(ImageModel):
         but the last may go beyond the image; the centre is always in the middle.
         """
         layer = self.config.num_layers if layer is None else layer
-        if layer not in range(1, self.config.num_layers + 1):
-            raise ValueError(
-                f"`layer` must be from 1 to {self.config.num_layers}. Received: layer={layer}."
-            )
+        highest = self.config.num_layers
+        check_integer("layer", layer, low=1, high=highest, expected=f"from 1 to {highest}")
         return ImageModel(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
 
     def get_config(self):
@@ -258,6 +220,7 @@ def sigma_ranges(config: GaussDerNetConfig) -> tuple[tuple[float, float], ...]:
     return tuple((value, high) for value in lowest)
 
 
+@checked
 def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     """The same weights under a changed config.
 
@@ -285,10 +248,10 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     return new
 
 
+@checked
 def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
     """The same weights at `factor` times the scales: the network for images enlarged by it."""
-    if not 0 < factor < float("inf"):
-        raise ValueError(f"`factor` must be a positive number. Received: factor={factor}.")
+    check_number("factor", factor, low=1e-6, high=1e6, expected="a positive number, 1e-6 to 1e6")
     sigmas = tuple(factor * sigma for sigma in model.config.channel_sigmas)
     return adapt(model, channel_sigmas=sigmas)
 
@@ -324,6 +287,7 @@ def layer_weights(layer: keras.layers.Layer) -> list:
     return [] if isinstance(layer, ScaleChannelDropout) else layer.weights
 
 
+@checked
 def fold(model: GaussDerNet) -> GaussDerNet:
     """The same function without batch norm: every layer is smoothing, convolution, ReLU.
 
@@ -356,6 +320,7 @@ def _layer_or_none(model: keras.Model, name: str) -> keras.layers.Layer | None:
     return next((layer for layer in model.layers if layer.name == name), None)
 
 
+@checked
 def layer_sigmas(model: GaussDerNet) -> np.ndarray:
     """Sigma of every layer in every scale channel, (scale channel, layer), learned or not."""
     config = model.config
@@ -379,6 +344,7 @@ def clamped_sigmas(model: GaussDerNet) -> tuple[int, ...]:
     )
 
 
+@checked
 def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> int:
     """Trainable parameters; `as_paper` counts one constant per pair of channels and no batch norm.
 
@@ -396,6 +362,7 @@ def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> in
     return total
 
 
+@checked
 def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
     """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
 

@@ -1,10 +1,9 @@
 """AdamW with a separate learning rate and weight decay for learned scales."""
 
-import math
-
 import keras
 from keras import ops
 
+from gdn_keras.checks import check_number
 from gdn_keras.layers.jet import LEARNED_RATIO
 
 
@@ -42,8 +41,7 @@ class ScaleAdamW(keras.optimizers.AdamW):
             ("sigma_learning_rate_factor", sigma_learning_rate_factor),
             ("sigma_weight_decay", sigma_weight_decay),
         ):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"`{name}` must be a number >= 0. Received: {name}={value!r}.")
+            check_number(name, value, low=0, expected="a number >= 0")
         super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, **kwargs)
         self.sigma_learning_rate_factor = sigma_learning_rate_factor
         self.sigma_weight_decay = sigma_weight_decay

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.config import POOLINGS
 from gdn_keras.figure_style import COLUMN as COLUMN
 from gdn_keras.figure_style import MARKERS, draw_lines, styled
@@ -39,6 +40,7 @@ SIZE_FACTOR_LABELS = {0.5: "½", 2**-0.5: "1/√2", 1.0: "1", 2**0.5: "√2", 2.
 # === Accuracies ===
 
 
+@checked
 def plot_accuracy(
     curves: Mapping[str, Mapping[float, float]],
     ax: Axes,
@@ -67,6 +69,7 @@ def plot_accuracy(
 
 
 @styled
+@checked
 def plot_scale_generalisation(
     curves: Mapping[str, Mapping[float, float]],
     ax: Axes,
@@ -123,6 +126,7 @@ def plot_scale_generalisation(
 
 
 @styled
+@checked
 def plot_object_sizes(
     curves: Mapping[str, Mapping[int, float]],
     ax: Axes,
@@ -159,6 +163,7 @@ def plot_object_sizes(
 
 
 @styled
+@checked
 def plot_agreement(
     groups: Mapping[str, Sequence[tuple[float, float, float]]], ax: Axes, *, unit: str = "%"
 ) -> None:
@@ -218,6 +223,7 @@ def _size_factor_axis(ax, factors: Iterable[float]) -> None:
 
 
 @styled
+@checked
 def plot_scale_selection(
     shares: np.ndarray,
     ax: Axes,
@@ -285,6 +291,7 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 
 
 @styled
+@checked
 def plot_activation_maps(
     image: np.ndarray,
     maps: np.ndarray,
@@ -320,6 +327,7 @@ def plot_activation_maps(
 
 
 @styled
+@checked
 def plot_filters(
     filters: Sequence[np.ndarray], axes: Sequence[Axes], *, titles: Sequence[str] = ()
 ) -> None:
@@ -341,6 +349,7 @@ def plot_filters(
 
 
 @styled
+@checked
 def plot_detections(
     image: np.ndarray, detections: Iterable[Detection], ax: Axes, *, title: str = ""
 ) -> None:
@@ -367,6 +376,7 @@ def plot_detections(
 
 
 @styled
+@checked
 def plot_sigmas(
     sigmas: Mapping[str, Sequence[float]],
     ax: Axes,
@@ -407,6 +417,7 @@ def plot_sigmas(
 
 
 @styled
+@checked
 def show_image(image: np.ndarray, ax: Axes, *, title: str = "") -> None:
     """Raw pixels 0…255, (height, width, 1 or 3)."""
     image = np.clip(np.asarray(image, dtype=float) / 255, 0, 1)

@@ -1,7 +1,7 @@
 """Run saved networks on the backend of KERAS_BACKEND: `backend_worker.py FOLDER`.
 
 For every FOLDER/<case>.keras, with the images and labels of FOLDER/data.npz, writes to
-FOLDER/<backend>.npz the logits, and all weights after two steps of training.
+FOLDER/<backend>.npz the logits, all weights after two steps of training, and `messages`.
 """
 
 import sys
@@ -48,6 +48,20 @@ def run_large(model, images):
     return results | {f"large/{weight.path}": weight for weight in model.weights}
 
 
+def messages(model, images):
+    """What is said about images of another size, with another channel, and without an axis."""
+    found = []
+    wrong = images[:, 1:], images[..., :1], images[..., 0], images * np.nan, images.astype("U")
+    for batch in wrong:
+        for call in (model, lambda x: model.predict(x, verbose=0)):
+            try:
+                call(batch)
+                found.append("accepted")
+            except ValueError as error:
+                found.append(str(error))
+    return found
+
+
 def main(folder):
     data = np.load(folder / "data.npz")
     results = {}
@@ -57,6 +71,8 @@ def main(folder):
         if path.stem in ("two_jet", "three_jet"):
             outputs |= run_large(model, data["images"])
         outputs |= run(model, data["images"], data["labels"])
+        if path.stem == "two_jet":
+            results["messages"] = np.array(messages(model, data["images"]))
         results |= {f"{path.stem}/{name}": to_numpy(x) for name, x in outputs.items()}
     np.savez(folder / f"{keras.backend.backend()}.npz", **results)
 

@@ -75,6 +75,23 @@ def test_logits_and_training_agree_with_tensorflow(folder, backend, case):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_wrong_images_are_explained(folder, backend):
+    size, channels, axis, finite, text = np.load(folder / f"{backend}.npz")["messages"].reshape(
+        5, 2
+    )
+    for called, predicted in (size, channels, axis):
+        assert "(batch, 13, 12, 2)" in called and "(batch, 13, 12, 2)" in predicted
+    assert "Received: (4, 12, 12, 2). `input_size=(height, width)` in" in size[0]
+    assert "Received: (4, 13, 12, 1). `gdn_keras.adapt` with `input_channels`" in channels[0]
+    assert "Received: (4, 13, 12). An axis is missing" in axis[0]
+    for message in finite:
+        assert "`images` must have finite pixels. Received: nan at image 0, row 0" in message
+    for message in text:
+        assert "`images` must be an array of real numbers. Received: <U" in message
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", CASES)
 def test_training_moves_every_weight(folder, case):
     before = {w.path: w for w in keras.models.load_model(folder / f"{case}.keras").weights}

@@ -79,6 +79,7 @@ def loaded_by(*arguments, **where):
         "export --help",
         "export onnx --help",
         "export page --help",
+        "export sign --help",
         "export space --help",
     ],
 )
@@ -128,6 +129,7 @@ def test_answers_come_without_keras(command):
         ("export hub nosuch --repo owner/name", 1, "Unknown model 'nosuch'"),
         ("export hub cifar_avg_2jet --repo name", 1, "`repo` must be OWNER/NAME"),
         ("export page nosuch", 1, "Unknown model 'nosuch'"),
+        ("export sign cifar_avg_2jet --key nosuch.pem", 1, "There is no key nosuch.pem"),
         ("export page stir_emoji_mid_drop", 1, "`names` must be networks of"),
         ("export page --serve http", 2, "invalid int value: 'http'"),
         ("export space name", 1, "`repo` must be OWNER/NAME"),

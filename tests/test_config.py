@@ -41,6 +41,7 @@ EVERY_FIELD = make(
     learned_sigmas=True,
     sigma_range=(0.75, 5.0),
     class_names=tuple("abcdefghij"),
+    pixel_range=(0, 1),
     sampling_density=1 / math.sqrt(2),
     reach=1.25,
     window=False,
@@ -222,6 +223,10 @@ WRONG = {
         "(low, high) with 0 < low < high",
     ),
     "class_names": ([("a",), tuple(range(10)), "abcdefghij"], "empty or 10 strings"),
+    "pixel_range": (
+        [(0,), (1, 2), (0, 0), (0, math.inf), 255, (0, "1"), (0, True), None],
+        "0 and a positive number",
+    ),
     "sampling_density": ([0.29, 0, math.inf, math.nan, "1"], "None or at least 0.3"),
     "reach": ([0.49, 0, math.inf, math.nan, "1", True], "None or at least 0.5"),
     "window": ([0, None], "True or False"),

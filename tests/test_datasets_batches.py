@@ -159,7 +159,7 @@ def test_keras_fits_and_evaluates():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"augment": "flip"}, "`augment` must be a sequence of names.*'flip'"),
+        ({"augment": "flip"}, "`augment` must be a sequence of strings.*'flip'"),
         ({"augment": ("rotate",)}, "Received: augment=\\('rotate',\\)"),
         ({"augment": ("colour_jitter",)}, "three channels. Received: shape"),
         ({"batch_size": 0}, "`batch_size` must be an integer in 1...50, the number.*batch_size=0"),

@@ -147,7 +147,7 @@ def test_a_registered_set_is_known(birds):
 def test_registering_refuses(birds):
     with pytest.raises(ValueError, match="must not be that of a data set of the package.*cifar10"):
         datasets.register(DataSet(name="cifar10"))
-    with pytest.raises(TypeError, match="`dataset` must be a DataSet. Received: 'birds'"):
+    with pytest.raises(ValueError, match="`dataset` must be a DataSet. .*dataset='birds'"):
         datasets.register("birds")
     again = DataSet(name="birds")
     assert datasets.register(again) is again is datasets.get("birds")

@@ -151,7 +151,7 @@ def test_damage_inside_a_compressed_file_is_told(tmp_path, capsys):
         ({"split": "valid"}, "`split` must be one of.*'valid'"),
         ({"sizes": "tiny"}, "`sizes` must be one of.*'tiny'"),
         ({"sizes": [16]}, r"whole numbers in 17...64. Received: sizes=\(16,\)"),
-        ({"sizes": [20.5]}, r"sizes=\(20.5,\)"),
+        ({"sizes": [20.5]}, r"`sizes` must be .* integers. Received: sizes=\[20.5\]"),
         ({"sizes": []}, r"Received: sizes=\(\)"),
     ],
 )

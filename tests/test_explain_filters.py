@@ -144,7 +144,7 @@ def test_wrong_filters_are_refused(small_model):
         closest_derivatives(small_model, layer=0)
     with pytest.raises(ValueError, match="`channel` must be from 0 to 2. Received: channel=3"):
         strongest_pairs(small_model, layer=1, channel=3)
-    with pytest.raises(ValueError, match=r"`pairs` must be \(pair, 2\). Received: shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"`pairs` must be .*\(pair, 2\). .*shape \(2,\)"):
         effective_filters(small_model, layer=1, pairs=(0, 1))
 
 

@@ -208,3 +208,10 @@ np.save({str(tmp_path / "logits.npy")!r}, logits)
     variables = tmp_path / "saved" / "variables" / "variables.data-00000-of-00001"
     weights = sum(4 * int(np.prod(weight.shape)) for weight in model.weights)
     assert variables.stat().st_size < 1.5 * weights + 4096  # stored once
+
+
+def test_a_batch_of_no_images_is_refused():
+    """ONNX cannot say that a size is at least one; onnxruntime does not multiply empty batches."""
+    proto = to_onnx(build_model(small_config()))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="MatMul"):
+        run_onnx(proto, np.zeros((0, 13, 12, 2), "float32"))

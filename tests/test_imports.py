@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = {
+    "gdn_keras.checks": 0,
     "gdn_keras.citation": 0,
     "gdn_keras.cpu": 0,
     "gdn_keras.deprecation": 0,
@@ -18,6 +19,7 @@ LEVELS = {
     "gdn_keras.files": 0,
     "gdn_keras.image_files": 0,
     "gdn_keras.markdown": 0,
+    "gdn_keras.pixels": 0,
     "gdn_keras.progress": 0,
     "gdn_keras.quiet": 0,
     "gdn_keras.version": 0,
@@ -25,6 +27,7 @@ LEVELS = {
     "gdn_keras.layers": 2,
     "gdn_keras.layers.replicas": 2,  # asks TensorFlow for its replicas, if that is the backend
     "gdn_keras.config": 3,
+    "gdn_keras.image_model": 3,
     "gdn_keras.model": 3,
     "gdn_keras.optimizer": 3,
     "gdn_keras.datasets": 4,
@@ -60,6 +63,7 @@ ONLY = {"gdn_keras.scale_space": {"numpy", "scipy"}}
 FORBIDDEN = {
     "gdn_keras.layers": BACKENDS,
     "gdn_keras.config": BACKENDS,
+    "gdn_keras.image_model": BACKENDS,
     "gdn_keras.model": BACKENDS,
     "gdn_keras.optimizer": BACKENDS,
     "gdn_keras.explain": BACKENDS,

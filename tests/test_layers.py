@@ -231,7 +231,10 @@ def test_dropout_of_a_seed_is_the_same_again_and_nothing_at_inference():
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: SpatialSelection("mean"), "`mode` must be 'centre' or 'max'. Received: mode="),
+        (
+            lambda: SpatialSelection("mean"),
+            "`mode` must be one of ('centre', 'max'). Received: mode=",
+        ),
         (lambda: ScalePooling("mean"), "`mode` must be one of ('max', 'average', 'logsumexp'). "),
         (lambda: ScaleChannelDropout(1.0), "`rate` must be in [0, 1). Received: rate=1.0."),
         (lambda: ScaleChannelDropout(-0.1), "`rate` must be in [0, 1). Received: rate=-0.1."),

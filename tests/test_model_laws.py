@@ -224,7 +224,9 @@ def test_at_scale_multiplies_every_sigma():
     again = at_scale(doubled, 0.5)
     assert_rounded(evaluate(again, images), evaluate(model, images))
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="`factor` must be a positive number. Received: fac"):
+        with pytest.raises(
+            ValueError, match="`factor` must be a (positive|finite) number.*Received"
+        ):
             at_scale(model, wrong)
 
 

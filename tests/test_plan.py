@@ -363,7 +363,7 @@ def test_kernel_wider_than_planned_is_refused():
 @pytest.mark.parametrize("name, value", [("selection", "mean"), ("padding", "wrap")])
 def test_unknown_words(name, value):
     options = {"selection": "centre", "padding": "zero", name: value}
-    with pytest.raises(ValueError, match=rf"`{name}` must be one of .* Received: '{value}'"):
+    with pytest.raises(ValueError, match=rf"`{name}` must be one of .* {name}='{value}'"):
         plan_channel(
             (9, 9),
             sigmas=(1.0,),

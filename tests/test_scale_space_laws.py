@@ -336,14 +336,17 @@ def test_geometric_fit_recovers_and_averages():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: channel_scales(0.0, num_channels=2), r"`sigma` must be a positive.*sigma=0\.0"),
+        (lambda: channel_scales(0.0, num_channels=2), r"`first` must be a positive.*first=0\.0"),
         (lambda: channel_scales(1.0, num_channels=0), r"`num_channels` must be an integer of at"),
         (lambda: channel_scales(1.0, num_channels=2, spacing=1.0), r"`spacing` must be .*greater"),
         (lambda: scale_levels((1.0,), ratio=0.9, num_layers=6), r"`ratio` must be .* at least 1"),
         (lambda: scale_levels((1.0,), ratio=1.2, num_layers=2.0), r"`num_layers` must be an integ"),
-        (lambda: scale_levels((-1.0,), ratio=1.2, num_layers=2), r"`sigma` must be a positive"),
+        (
+            lambda: scale_levels((-1.0,), ratio=1.2, num_layers=2),
+            r"`channel_sigmas` must be a posit",
+        ),
         (lambda: fit_geometric([1.0]), r"`layer_sigmas` must have at least two layers.*\[1\.0\]"),
-        (lambda: fit_geometric([1.0, math.nan]), r"`sigma` must be a positive.*sigma=nan"),
+        (lambda: fit_geometric([1.0, math.nan]), r"`layer_sigmas` must be .* finite numbers.*nan"),
     ],
 )
 def test_bad_arguments_of_scales_are_named(call, message):

@@ -290,6 +290,18 @@ def test_a_full_disk_that_is_one(data, uninterrupted, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("save_seconds", [0.0, 3600.0], ids=["a save on the way", "the last save"])
+def test_a_deleted_folder_ends_the_run(data, folder, tmp_path, save_seconds):
+    output = tmp_path / "output"
+    process = start(options(data, tmp_path), output=output, save_seconds=save_seconds)
+    wait_for(lambda: read_log(folder), process)
+    folder.rename(tmp_path / "gone")  # in one step, unlike deleting
+    text = end(process, 1, output=output)
+    assert "error: The folder of the run was deleted, so nothing can be saved in it" in text
+    assert not folder.exists()
+
+
+@pytest.mark.heavy
 def test_divergence_keeps_the_last_good_state(data, tmp_path):
     """A learning rate that grows instead of falling: some steps are good, then none."""
     output = tmp_path / "output"

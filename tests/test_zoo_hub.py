@@ -236,8 +236,12 @@ def test_a_known_network_that_is_nowhere(hub, registered, monkeypatch, tmp_path)
     lost = dataclasses.replace(registered, hub_repo=None, hub_revision=None)
     path.write_text(registry.registry_text({"net": lost}))
     assert zoo.list_models() == []
-    with pytest.raises(FileNotFoundError, match="net is not on the Hub, and its folder is not on"):
+    with pytest.raises(
+        FileNotFoundError, match="net is not on the Hub, and its folder is not on"
+    ) as e:
         zoo.load("net")
+    for step in ("zoo/net", "`git clone`", "GDN_KERAS_ZOO", "`python -m training run net`"):
+        assert step in str(e.value)
 
 
 # === Trouble on the way ===

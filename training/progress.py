@@ -28,14 +28,21 @@ class TrainingDiverged(RuntimeError):
     """The loss is no longer a number, or too high to recover."""
 
 
+class RunFolderDeleted(RuntimeError):
+    """Somebody deleted the folder of a run while it was running."""
+
+
 def retry_until_saved(write: Callable[[], None]) -> None:
     """Write what exists nowhere else; on a full disk, wait until there is space.
 
-    Only an exception from outside ends it: a second signal, see `Stopping`.
+    Only an exception from outside ends it: a second signal, see `Stopping`. If the folder is gone,
+    waiting would not bring it back, nor the lock on it.
     """
     while True:
         try:
             return write()
+        except FileNotFoundError as error:
+            raise _deleted(error) from error
         except OSError as error:
             print(
                 f"\nNot saved: {error}. Retrying every {RETRY_SECONDS:g} seconds until it works; "
@@ -44,6 +51,13 @@ def retry_until_saved(write: Callable[[], None]) -> None:
                 flush=True,
             )
             time.sleep(RETRY_SECONDS)
+
+
+def _deleted(error: FileNotFoundError) -> RunFolderDeleted:
+    return RunFolderDeleted(
+        f"The folder of the run was deleted, so nothing can be saved in it ({error}). The same "
+        "command starts again from the beginning."
+    )
 
 
 class Progress(keras.callbacks.Callback):
@@ -126,6 +140,8 @@ class Progress(keras.callbacks.Callback):
             return
         try:
             state_file.save(self.run.folder, self.record, arrays)
+        except FileNotFoundError as error:
+            raise _deleted(error) from error
         except OSError as error:  # a full disk must not end a long run
             print(f"\nThe state could not be saved: {error}. Continuing.", file=sys.stderr)
 

@@ -10,11 +10,11 @@ How a machine gets there (budgets, stages, warm starts) is not decided here.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras import datasets
+from gdn_keras.checks import did_you_mean
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.scale_space import channel_scales
 
@@ -363,9 +363,8 @@ def get(name: str) -> Recipe:
     """The recipe called `name`; the error of an unknown name shows the nearest ones."""
     if name in ALL:
         return ALL[name]
-    close = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.0)
     raise ValueError(
-        f"`name` must be the name of a recipe. Did you mean {', '.join(map(repr, close))}? "
+        f"`name` must be the name of a recipe.{did_you_mean(name, ALL, count=3)} "
         f"`{PROGRAM} list` shows all. Received: name={name!r}."
     )
 

@@ -37,6 +37,8 @@ def read(image: str) -> Image.Image:
         picture = ImageOps.exif_transpose(file)
     if picture.mode == "F" or picture.mode.startswith("I"):  # numbers without a fixed range
         values = np.asarray(picture).astype(np.float64)
+        if picture.mode == "F" and 0 <= values.min() and 0 < values.max() <= 1:
+            values *= 255
         highest = 255 if picture.mode == "F" else 65535
         if not (values.min() >= 0 and values.max() <= highest):
             raise ValueError(f"{image}: only values 0…255, or 0…65535 for whole numbers")

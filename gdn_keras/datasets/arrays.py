@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gdn_keras.fields import check_fields
+
 _SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after the first axis
 
 
@@ -20,6 +22,7 @@ class Arrays:
     object_positions: np.ndarray | None = None
 
     def __post_init__(self):
+        check_fields(self)
         for name in ("images", *_SHAPES):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.asarray(getattr(self, name)))
@@ -43,7 +46,7 @@ class Arrays:
         if outside.any():
             first = int(np.argmax(outside))
             raise ValueError(
-                f"`labels` must be in 0...{len(self.class_names) - 1}. "
+                f"`labels` must be in 0...{len(self.class_names) - 1}, as `class_names`. "
                 f"Received: label {labels[first]} of image {first}."
             )
         object.__setattr__(self, "class_names", tuple(self.class_names))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from gdn_keras.checks import check_integer, checked, received
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.augment import AUGMENTATIONS, augment
-from gdn_keras.scale_space._checks import check_integer
 
 Batch = tuple[np.ndarray, np.ndarray]
 _ORDER, _AUGMENTATION = 0, 1
@@ -21,6 +21,7 @@ _ORDER, _AUGMENTATION = 0, 1
 class TrainingBatches(Iterator):
     """An endless iterator over `(images, labels)`; made by `training_batches`."""
 
+    @checked
     def __init__(
         self,
         arrays: Arrays,
@@ -84,8 +85,12 @@ class TrainingBatches(Iterator):
             "num_images": len(self.arrays),
         }
 
+    @checked
     def restore(self, state: dict[str, int]) -> None:
         """Go to a saved state; the same batches follow."""
+        missing = [name for name in self.state() if name not in state]
+        if missing:
+            raise ValueError(f"`state` must have {missing}. {received('state', state)}")
         for name, here in (("batch_size", self.batch_size), ("num_images", len(self.arrays))):
             if state[name] != here:
                 raise ValueError(
@@ -101,6 +106,7 @@ class TrainingBatches(Iterator):
         self.seed = int(state["seed"])
 
 
+@checked
 def training_batches(
     arrays: Arrays,
     *,
@@ -133,6 +139,7 @@ def training_batches(
     )
 
 
+@checked
 def as_dataset(
     arrays: Arrays,
     *,

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
+from gdn_keras.checks import check_integer, check_number, has_type
 from gdn_keras.datasets.arrays import Arrays, join
+from gdn_keras.fields import check_fields
 
 SURROUNDINGS = ("black", "mirrored", "its edge")
 
@@ -96,6 +98,7 @@ class SizeFactors(Sizes):
 
     def check(self, size):
         """The exact factor for a number that agrees with it to three decimals."""
+        check_number("size_factor", size)
         for exact in self.values:
             if abs(size - exact) <= 5e-4:
                 return exact
@@ -161,7 +164,7 @@ class ObjectSizes(Sizes):
             low, high = self.ranges.get(sizes, (self.first, self.last))
             return tuple(range(low, high + 1))
         chosen = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
-        if not chosen or any(size not in self.values for size in chosen):
+        if not chosen or any(not has_type(n, float) or n not in self.values for n in chosen):
             raise ValueError(f"`sizes` must be {whole}. Received: sizes={chosen}.")
         return tuple(int(size) for size in chosen)
 
@@ -217,6 +220,7 @@ class Loader:
         return "ok"
 
 
+@runtime_checkable
 class Samples(Protocol):
     """A few test images that come with the package."""
 
@@ -256,12 +260,13 @@ class DataSet:
     samples: Samples | None = None
 
     def __post_init__(self):
+        check_fields(self)
         object.__setattr__(self, "class_names", tuple(self.class_names))
         if self.num_classes is None and self.class_names:
             object.__setattr__(self, "num_classes", len(self.class_names))
         if self.class_names and self.num_classes != len(self.class_names):
             raise ValueError(
-                f"`class_names` must be {self.num_classes} names, one per class. "
+                f"`class_names` must be {self.num_classes} names (`num_classes`), one per class. "
                 f"Received: {len(self.class_names)} names."
             )
         if self.surroundings not in (None, *SURROUNDINGS):
@@ -286,6 +291,7 @@ class DataSet:
             data_dir: folder with the files. Default: the environment variable GDN_KERAS_DATA.
             limit: maximum number of images of each size.
         """
+        _check_limit(limit)
         keys = list(self.sizes.keys if keys is None else keys)
         values = [self.sizes.value(key) for key in keys]
         loaded = self._loader().load(values, split=split, data_dir=data_dir, limit=limit)
@@ -301,6 +307,7 @@ class DataSet:
         limit: int | None = None,
     ) -> Arrays:
         """The images to train on: those of a range of sizes, or of size factor 1."""
+        _check_limit(limit)
         sizes = self.sizes.trained(train_sizes)
         # several sizes come one after another, so the first images would be of one kind
         each = limit if len(sizes) == 1 else None
@@ -311,3 +318,8 @@ class DataSet:
         if self.loader is None:
             raise ValueError(f"The record of {self.name!r} does not say how to load it: no loader.")
         return self.loader
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None:
+        check_integer("limit", limit, low=1, expected="None or an integer of at least 1")

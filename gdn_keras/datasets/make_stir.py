@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets.resize import resample_matrix, resize_planes
 from gdn_keras.datasets.stir import SIDE, SIZES
 
@@ -29,6 +30,7 @@ class Box:
     bottom: int
 
 
+@checked
 def make_stir(
     boxes: str | os.PathLike,
     *,

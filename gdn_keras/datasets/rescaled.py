@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.dataset import DataSet, Loader, SizeFactors
@@ -23,6 +24,7 @@ _SURROUNDINGS = {"zero": "black", "mirror": "mirrored"}
 _TRANSLATION_KEYS = {"train": 1, "test": 2}
 
 
+@checked
 def load_arrays(
     name: str,
     *,
@@ -182,6 +184,7 @@ _HDF5_KEYS = {
 }
 
 
+@checked
 def load_hdf5(path: str | os.PathLike, *, split: str) -> Arrays:
     """Load one split of the authors' own HDF5 files of rescaled sets, for those who have them.
 

@@ -17,11 +17,16 @@ import math
 
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
+from gdn_keras.pixels import check_pixels
+
 MODES = ("matlab", "centred")
 EXTENSIONS = ("zero", "mirror")
+_LARGEST = 10_000  # factor, and side of a canvas in pixels
 _CHUNK = 50  # small enough to stay in the cache
 
 
+@checked
 def cubic(x: np.ndarray) -> np.ndarray:
     """Keys' cubic convolution kernel with a = -1/2."""
     x = np.abs(x)
@@ -30,6 +35,7 @@ def cubic(x: np.ndarray) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x <= 2, far, 0.0))
 
 
+@checked
 def resample_matrix(
     n: int, positions: np.ndarray, *, scale: float, strips: tuple[int, int] | None = None
 ) -> np.ndarray:
@@ -39,6 +45,15 @@ def resample_matrix(
     whole axis, or of only the first and last `strips` pixels. `scale` only stretches the kernel:
     output pixels per input pixel.
     """
+    check_integer("n", n, low=1, high=_LARGEST)
+    _check_scale(scale)
+    positions = np.asarray(positions)
+    if positions.ndim != 1:
+        raise ValueError(f"`positions` must be a row. Received: shape {positions.shape}.")
+    if not np.isfinite(positions).all():
+        raise ValueError(f"`positions` must be finite. {received('positions', positions)}")
+    for strip in strips or ():
+        check_integer("strips", strip, low=1)
     stretch = max(1.0, 1.0 / scale)  # antialiasing: a wider kernel when the image shrinks
     taps = math.ceil(4 * stretch) + 2
     left = np.floor(positions - 2 * stretch).astype(int)
@@ -64,16 +79,19 @@ def _centred_matrix(n: int, m: int, scale: float) -> np.ndarray:
     return resample_matrix(n, (np.arange(m) - (m - 1) / 2) / scale + (n - 1) / 2, scale=scale)
 
 
+@checked
 def resize_matrix(n: int, *, scale: float, mode: str = "matlab") -> np.ndarray:
     """The matrix (n_out x n) that resizes an axis of n pixels by `scale`."""
-    _check_mode(mode)
-    m = math.ceil(scale * n)
+    check_choice("mode", mode, MODES)
+    check_integer("n", n, low=1, high=_LARGEST)
+    m = math.ceil(_check_scale(scale) * n)
     if mode == "centred":
         return _centred_matrix(n, m, scale)
     one_based = np.arange(1, m + 1) / scale + 0.5 * (1 - 1 / scale)
     return resample_matrix(n, one_based - 1, scale=scale)
 
 
+@checked
 def imresize(
     image: np.ndarray, scale: float | tuple[float, float], *, mode: str = "matlab"
 ) -> np.ndarray:
@@ -98,7 +116,7 @@ def imresize(
     In "matlab" mode `uint8` is rounded and clipped after each axis, as MATLAB does; in "centred"
     mode once, at the end. Floats are neither rounded nor clipped.
     """
-    _check_mode(mode)
+    check_choice("mode", mode, MODES)
     image = np.asarray(image)
     if image.ndim not in (2, 3, 4) or image.size == 0:
         raise ValueError(
@@ -110,9 +128,10 @@ def imresize(
             "`image` must hold uint8, integers, float32 or float64. "
             f"Received: image.dtype={image.dtype}."
         )
+    check_pixels(image, name="image")
     scales = np.broadcast_to(np.asarray(scale, float), 2)
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise ValueError(f"`scale` must be positive. Received: scale={scale}.")
+    for factor in scales.tolist():
+        _check_scale(factor)
     batch = image[None] if image.ndim < 4 else image
     if image.ndim == 2:
         batch = batch[..., None]
@@ -137,6 +156,7 @@ def imresize(
     return result[0] if image.ndim < 4 else result
 
 
+@checked
 def rescale(
     images: np.ndarray,
     *,
@@ -168,10 +188,11 @@ def rescale(
             "`images` must be uint8 (n, h, w, c). "
             f"Received: dtype {images.dtype}, shape {images.shape}."
         )
-    if extension not in EXTENSIONS:
-        raise ValueError(f"`extension` must be one of {EXTENSIONS}. Received: {extension!r}.")
-    if not (math.isfinite(size_factor) and size_factor > 0):
-        raise ValueError(f"`size_factor` must be positive. Received: size_factor={size_factor}.")
+    check_choice("extension", extension, EXTENSIONS)
+    _check_scale(size_factor, name="size_factor")
+    check_integer("canvas", canvas, low=1, high=_LARGEST)
+    if 0 in images.shape[1:]:
+        raise ValueError(f"`images` must have pixels. Received: shape {images.shape}.")
     if extension == "mirror":
         if corners is not None:
             raise ValueError("`corners` needs `extension='zero'`. Received: extension='mirror'.")
@@ -182,6 +203,11 @@ def rescale(
         _centred_matrix(n, m, size_factor) for n, m in zip(images.shape[1:3], shown, strict=True)
     )
     if extension == "zero":
+        if canvas < max(len(rows), len(columns)):
+            raise ValueError(
+                f"`canvas` must hold the resized image of {len(rows)}x{len(columns)} pixels. "
+                f"Received: canvas={canvas}, size_factor={size_factor}."
+            )
         corners = _corners(corners, len(images), canvas, (len(rows), len(columns)))
 
     result = np.zeros((len(images), canvas, canvas, images.shape[3]), np.uint8)
@@ -200,30 +226,30 @@ def rescale(
     return result
 
 
+@checked
 def object_size(n: int, *, size_factor: float, canvas: int) -> int:
     """How many canvas pixels show an axis of n pixels when `rescale` extends with zeros.
 
     Those whose middle lies inside the image, which is the number nearest to S n that leaves an
     even number of pixels of the canvas.
     """
+    check_integer("n", n, low=1, high=_LARGEST)
+    check_integer("canvas", canvas, low=1, high=_LARGEST)
+    _check_scale(size_factor, name="size_factor")
     odd = canvas % 2
     return max(2 * math.floor((size_factor * n - odd) / 2 + 0.5) + odd, 2 - odd)
 
 
 def _corners(corners, count: int, canvas: int, size: tuple[int, int]) -> np.ndarray:
     room = canvas - np.array(size)
-    if (room < 0).any():
-        raise ValueError(
-            f"`canvas` must hold the resized image of {size[0]}x{size[1]} pixels. "
-            f"Received: canvas={canvas}."
-        )
     if corners is None:
         return np.broadcast_to(room // 2, (count, 2))
     corners = np.asarray(corners)
-    if corners.shape != (count, 2) or (corners < 0).any() or (corners > room).any():
+    integers = corners.dtype.kind in "iu"
+    if not integers or corners.shape != (count, 2) or (corners < 0).any() or (corners > room).any():
         raise ValueError(
-            f"`corners` must be ({count}, 2) with values in 0...{room.tolist()}. "
-            f"Received: shape {corners.shape}, maximum {corners.max(initial=0)}."
+            f"`corners` must be ({count}, 2) with integers in 0...{room.tolist()}. "
+            f"Received: {corners.dtype}, shape {corners.shape}, maximum {corners.max(initial=0)}."
         )
     return corners
 
@@ -251,6 +277,6 @@ def _to_uint8(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint8)
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode!r}.")
+def _check_scale(scale: float, *, name: str = "scale") -> float:
+    expected = f"positive, from 1/{_LARGEST} to {_LARGEST}"
+    return check_number(name, scale, low=1 / _LARGEST, high=_LARGEST, expected=expected)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays, join
 from gdn_keras.datasets.dataset import DataSet
@@ -50,6 +51,7 @@ def sets_with_samples() -> dict[str, DataSet]:
     return {name: dataset for name, dataset in sets.all_sets().items() if dataset.samples}
 
 
+@checked
 def load_samples(name: str, *, size_factor: float = 1.0) -> Arrays:
     """Test images that come with the package, balanced over the classes.
 

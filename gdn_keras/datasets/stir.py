@@ -13,12 +13,13 @@ A file holds objects of every size from 17 to 64 pixels at random places in 64x6
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.dataset import Loader, ObjectSizes
@@ -35,11 +36,12 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, EOFError, OSError, Runtime
 _UNREADABLE += (zipfile.BadZipFile, zlib.error)
 
 
+@checked
 def load_stir(
     path_or_name: str | os.PathLike,
     *,
     split: str,
-    sizes: str | Iterable[int],
+    sizes: str | int | Sequence[int],
     data_dir: str | os.PathLike | None = None,
 ) -> Arrays:
     """Load the images of one split and some object sizes of a STIR file.

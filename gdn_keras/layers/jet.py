@@ -1,11 +1,13 @@
 """The jet layer: a learned linear combination of scale-normalised Gaussian derivatives."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
+from gdn_keras.checks import SIGMA_RANGE, check_choice, check_integer, check_number, checked
 from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.layers.smoothing import (
@@ -26,7 +28,6 @@ from gdn_keras.scale_space import (
     jet_terms,
     plan_channel,
 )
-from gdn_keras.scale_space._checks import check_integer
 from gdn_keras.scale_space.plan import (
     axis_kernel,
     kernel_radius,
@@ -89,26 +90,27 @@ class JetLayer(keras.layers.Layer):
     """
 
     @renamed_arguments(compensate="compensate_integration")
+    @checked
     def __init__(
         self,
-        filters,
+        filters: int,
         *,
-        sigma,
-        jet_order=2,
-        zero_order=False,
-        method="discrete",
-        padding="zero",
-        truncation=0.005,
-        compensate_integration=False,
-        use_bias=True,
-        learned_ratio=None,
-        ratio_range=(0.25, 6.0),
-        plans=None,
+        sigma: float | Sequence[float],
+        jet_order: int = 2,
+        zero_order: bool = False,
+        method: str = "discrete",
+        padding: str = "zero",
+        truncation: float = 0.005,
+        compensate_integration: bool = False,
+        use_bias: bool = True,
+        learned_ratio: float | None = None,
+        ratio_range: tuple[float, float] = (0.25, 6.0),
+        plans: Sequence[LayerPlan | list | tuple] | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.filters = check_integer("filters", filters, low=1)
-        self.sigma = tuple(sigma) if isinstance(sigma, (list, tuple)) else sigma
+        self.sigma = tuple(map(float, sigma)) if np.ndim(sigma) else sigma
         self.jet_order = jet_order
         self.zero_order = zero_order
         self.method = method
@@ -121,6 +123,11 @@ class JetLayer(keras.layers.Layer):
         self.plans = plans and tuple(
             plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
         )
+        if self.plans and len(self.plans) != len(self._sigmas()):
+            raise ValueError(
+                f"`plans` must be one for each of {len(self._sigmas())} sigmas. "
+                f"Received: {len(self.plans)} plans."
+            )
         self._smoothing = Smoothing(method, truncation, padding, compensate_integration, jet_order)
         self._check()
         self._terms = jet_terms(jet_order, zero_order)
@@ -297,7 +304,7 @@ class JetLayer(keras.layers.Layer):
                 "`JetLayer` takes images, (batch, height, width, channels). "
                 f"Received: input_shape={shape}."
             )
-        size, largest = shape[1:3], sigma
+        size, largest = tuple(shape[1:3]), sigma
         if self.learned_ratio is not None:
             if None in size:
                 raise ValueError(
@@ -316,17 +323,17 @@ class JetLayer(keras.layers.Layer):
         return plan.layers[0]
 
     def _check(self):
-        for name, allowed in (("jet_order", JET_ORDERS), ("padding", PADDINGS)):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}.")
+        check_choice("jet_order", self.jet_order, JET_ORDERS)
+        check_choice("padding", self.padding, PADDINGS)
+        if not self._sigmas():
+            raise ValueError("`sigma` must have at least one scale. Received: sigma=().")
         for sigma in self._sigmas():
             kernel_radius(sigma, self._smoothing)  # raises an error if there is no kernel
         if self.learned_ratio is not None:
             low, high = self.ratio_range
-            if not 0 < low <= self.learned_ratio <= high:
+            if not SIGMA_RANGE[0] <= low <= self.learned_ratio <= high:
                 raise ValueError(
-                    "`ratio_range` must be (low, high) with 0 < low <= learned_ratio <= high. "
+                    "`ratio_range` must be (low, high) with 0.001 <= low <= learned_ratio <= high. "
                     f"Received: ratio_range={self.ratio_range}, learned_ratio={self.learned_ratio}."
                 )
             kernel_radius(min(self._sigmas()) * low / self.learned_ratio, self._smoothing)
@@ -381,7 +388,9 @@ class JetLayer(keras.layers.Layer):
 class Clamp(keras.constraints.Constraint):
     """Keep a weight between `low` and `high`."""
 
-    def __init__(self, low, high):
+    @checked
+    def __init__(self, low: float, high: float):
+        check_number("high", high, low=low, expected=f"at least `low`, {low}")
         self.low, self.high = low, high
 
     def __call__(self, weight):

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gdn_keras.scale_space._checks import check_number
+from gdn_keras.checks import check_number, checked
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -20,7 +20,15 @@ class ScaleBatchNormalization(keras.layers.Layer):
         synchronized: average the moments over the replicas of a `tf.distribute` strategy.
     """
 
-    def __init__(self, *, momentum=0.9, epsilon=1e-5, synchronized=False, **kwargs):
+    @checked
+    def __init__(
+        self,
+        *,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        synchronized: bool = False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         check_number("momentum", momentum, low=0, high=1, expected="in [0, 1]")
         check_number("epsilon", epsilon, low=1e-12, expected="a number of at least 1e-12")

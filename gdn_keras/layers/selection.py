@@ -4,10 +4,14 @@ The scale channels are stacked on axis 1: (batch, scale channel, class), or at e
 (batch, scale channel, height, width, class).
 """
 
+import math
+
 import keras
 from keras import ops
 
+from gdn_keras.checks import check_choice, check_number, check_type
 from gdn_keras.layers.replicas import replica_number
+from gdn_keras.scale_space import SELECTIONS
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -21,9 +25,7 @@ class SpatialSelection(keras.layers.Layer):
 
     def __init__(self, mode="centre", **kwargs):
         super().__init__(**kwargs)
-        if mode not in ("centre", "max"):
-            raise ValueError(f"`mode` must be 'centre' or 'max'. Received: mode={mode!r}.")
-        self.mode = mode
+        self.mode = check_choice("mode", mode, SELECTIONS)
 
     def call(self, inputs):
         if not isinstance(inputs, (list, tuple)):
@@ -58,9 +60,7 @@ class ScalePooling(keras.layers.Layer):
 
     def __init__(self, mode="average", **kwargs):
         super().__init__(**kwargs)
-        if mode not in _POOLING:
-            raise ValueError(f"`mode` must be one of {tuple(_POOLING)}. Received: mode={mode!r}.")
-        self.mode = mode
+        self.mode = check_choice("mode", mode, _POOLING)
 
     def call(self, inputs):
         if len(inputs.shape) not in (3, 5):  # else it would pool over classes, or over rows
@@ -95,8 +95,8 @@ class ScaleChannelDropout(keras.layers.Layer):
 
     def __init__(self, rate, *, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}.")
+        check_number("rate", rate, low=0, high=math.nextafter(1, 0), expected="in [0, 1)")
+        check_type("seed", seed, int | None)
         self.rate = rate
         self.seed = seed
         if rate:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import (
+from gdn_keras.checks import (
     MAX_ORDER,
     check_integer,
     check_number,
     check_order,
     check_sigma,
+    checked,
+    received,
 )
 
 JET_ORDERS = tuple(range(1, MAX_ORDER + 1))
@@ -40,6 +42,7 @@ class JetTerm(NamedTuple):
         return self.x + self.y
 
 
+@checked
 def difference_mask(order: int) -> np.ndarray:
     """1-D central difference mask of an order 0…4; 1, 3, 3, 5 or 5 weights.
 
@@ -54,14 +57,22 @@ def difference_radius(jet_order: int) -> int:
     return 1 if jet_order <= 2 else 2
 
 
+@checked
 def difference_kernel(kernel: np.ndarray, order: int, *, step: int = 1) -> np.ndarray:
     """The central difference, `step` samples wide, of what `kernel` gives, as one kernel."""
+    kernel = np.asarray(kernel)
+    if kernel.ndim != 1 or not len(kernel) or not np.isfinite(kernel).all():
+        raise ValueError(
+            f"`kernel` must be one-dimensional with finite weights. {received('kernel', kernel)}"
+        )
+    check_integer("step", step, low=1)
     mask = difference_mask(order)
     wide = np.zeros(step * (len(mask) - 1) + 1)
     wide[::step] = mask
     return np.convolve(kernel, wide)
 
 
+@checked
 def jet_terms(order: int, zero_order: bool = False) -> tuple[JetTerm, ...]:
     """Terms of the 1-, 2-, 3- or 4-jet: x, y | xx, xy, yy | xxx, xxy, xyy, yyy | xxxx, ….
 
@@ -75,6 +86,7 @@ def jet_terms(order: int, zero_order: bool = False) -> tuple[JetTerm, ...]:
     )
 
 
+@checked
 def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
     """Mask of one term, `(2 m + 1, 2 m + 1)`, rows = y downwards, columns = x rightwards.
 
@@ -87,6 +99,7 @@ def mask_2d(term: JetTerm, *, radius: int | None = None) -> np.ndarray:
     return np.outer(along_y, along_x) + 0.0  # no -0.0
 
 
+@checked
 def jet_masks(order: int, zero_order: bool = False) -> np.ndarray:
     """Masks of all `jet_terms`, `(terms, size, size)`, times their factors but not sigma.
 
@@ -98,6 +111,7 @@ def jet_masks(order: int, zero_order: bool = False) -> np.ndarray:
     return np.stack([term.factor * mask_2d(term, radius=radius) for term in terms])
 
 
+@checked
 def scale_normalisation(sigma: float, order: int) -> float:
     """Factor sigma**order of a derivative, eq. scale-normalised-derivatives with gamma = 1.
 
@@ -107,6 +121,7 @@ def scale_normalisation(sigma: float, order: int) -> float:
     return check_sigma(sigma) ** check_order(order)
 
 
+@checked
 def directional_weights(order: int, angle: float) -> np.ndarray:
     """Weights of the partial derivatives of one order in the derivative along a direction.
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from gdn_keras.checks import check_choice
 from gdn_keras.scale_space.differences import difference_radius
 
 PIXEL_VARIANCE = 1 / 12  # of a box of width one: what integrating over a pixel adds to sigma**2
@@ -49,9 +50,7 @@ class Discretisation:
 
 def discretisation_of(method: str) -> Discretisation:
     """The row of a method."""
-    if method not in METHODS:
-        raise ValueError(f"`method` must be one of {METHODS}. Received: method={method!r}.")
-    return DISCRETISATIONS[method]
+    return DISCRETISATIONS[check_choice("method", method, METHODS)]
 
 
 def discrete_gaussian(sigma, order, radius, offset):

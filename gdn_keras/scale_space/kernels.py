@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from gdn_keras.checks import check_integer, check_number, check_order, check_sigma, checked
 from gdn_keras.deprecation import renamed_arguments
-from gdn_keras.scale_space._checks import check_integer, check_number, check_order, check_sigma
 from gdn_keras.scale_space.differences import difference_mask
 from gdn_keras.scale_space.discretisations import (
     DISCRETISATIONS,
@@ -44,6 +44,7 @@ def smoothing_kernel(
 
 
 @renamed_arguments(compensate="compensate_integration")
+@checked
 def derivative_kernel(
     sigma: float,
     order: int = 0,
@@ -99,6 +100,7 @@ def derivative_kernel(
     return np.convolve(row.kernel(sigma, kernel_order, support, offset), mask, mode="valid")
 
 
+@checked
 def truncation_radius(
     sigma: float,
     *,

@@ -34,7 +34,14 @@ from functools import cached_property
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_number
+from gdn_keras.checks import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_sigma,
+    checked,
+    received,
+)
 from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
 
 PADDINGS = ("zero", "reflect", "edge", "mirror")
@@ -105,8 +112,20 @@ class LayerPlan:
 
     @classmethod
     def from_list(cls, data: list) -> LayerPlan:
-        sigma, *axes = data
-        return cls(sigma, *(Axis(*(Grid(*g) for g in grids), ring) for ring, *grids in axes))
+        try:
+            sigma, *axes = data
+            rows, columns = (Axis(*(Grid(*g) for g in grids), ring) for ring, *grids in axes)
+            for axis in (rows, columns):
+                check_integer("ring", axis.ring, low=0)
+                for grid in (axis.domain, axis.window, axis.output):
+                    check_integer("count", grid.count, low=1)
+                    check_integer("spacing", grid.spacing, low=1)
+            return cls(check_sigma(sigma), rows, columns)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"`plans` must be as `LayerPlan.to_list` gives them: {error} "
+                f"{received('plan', data)}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -116,6 +135,7 @@ class ChannelPlan:
     layers: tuple[LayerPlan, ...]
 
 
+@checked
 def plan_channel(
     image_size: tuple[int, int],
     *,
@@ -143,10 +163,20 @@ def plan_channel(
         radius_sigmas: the largest sigmas the plan must serve, if they can grow (learned scales).
         window: False computes every layer on all its samples.
     """
-    if selection not in SELECTIONS:
-        raise ValueError(f"`selection` must be one of {SELECTIONS}. Received: {selection!r}.")
-    if smoothing.padding not in PADDINGS:
-        raise ValueError(f"`padding` must be one of {PADDINGS}. Received: {smoothing.padding!r}.")
+    sigmas, radius_sigmas = tuple(sigmas), tuple(sigmas if radius_sigmas is None else radius_sigmas)
+    for size in image_size:
+        check_integer("image_size", size, low=1)
+    check_integer("ring", ring, low=0)
+    check_choice("selection", selection, SELECTIONS)
+    check_choice("padding", smoothing.padding, PADDINGS)
+    for name, values in (("sigmas", sigmas), ("radius_sigmas", radius_sigmas)):
+        if not values or len(values) != len(sigmas):
+            raise ValueError(
+                f"`{name}` must be one for each layer, and there must be layers. "
+                f"Received: {name}={values}."
+            )
+        for sigma in values:
+            check_sigma(sigma, name=name)
     if density is not None:
         check_number("density", density, low=1e-3, expected="None or a number of at least 0.001")
         if list(sigmas) != sorted(sigmas):  # a coarse grid cannot become finer again
@@ -162,7 +192,7 @@ def plan_channel(
     axes = [
         _plan_axis(
             size,
-            sigmas=radius_sigmas or sigmas,
+            sigmas=radius_sigmas,
             spacings=spacings,
             smoothing=smoothing,
             ring=ring,

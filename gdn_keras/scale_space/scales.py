@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space._checks import check_integer, check_number, check_sigma
+from gdn_keras.checks import SIGMA_RANGE, check_integer, check_number, check_sigma, checked
+
+_LARGEST_LOG = 300.0  # of the last sigma over the first
 
 
 class GeometricFit(NamedTuple):
@@ -22,6 +24,7 @@ class GeometricFit(NamedTuple):
     ratio: float
 
 
+@checked
 def channel_scales(
     first: float, *, num_channels: int, spacing: float = math.sqrt(2)
 ) -> tuple[float, ...]:
@@ -31,11 +34,17 @@ def channel_scales(
     """
     low = math.nextafter(1.0, 2.0)
     spacing = check_number("spacing", spacing, low=low, expected="a finite number greater than 1")
-    start, step = _log2(check_sigma(first)), _log2(spacing)
+    start, step = _log2(check_sigma(first, name="first")), _log2(spacing)
     num_channels = check_integer("num_channels", num_channels, low=1)
+    if start + (num_channels - 1) * step > math.log2(SIGMA_RANGE[1]):
+        raise ValueError(
+            f"`num_channels` and `spacing` must leave sigmas of at most {SIGMA_RANGE[1]:g}. "
+            f"Received: num_channels={num_channels}, spacing={spacing}."
+        )
     return tuple(2.0 ** (start + n * step) for n in range(num_channels))
 
 
+@checked
 def scale_levels(
     channel_sigmas: Sequence[float], *, ratio: float | Sequence[float], num_layers: int
 ) -> tuple[tuple[float, ...], ...]:
@@ -52,21 +61,32 @@ def scale_levels(
                 f"`ratio` must be a number or have {num_layers - 1} of them, one for each layer "
                 f"but the first. Received: ratio={ratio!r}."
             )
-        factors = list(accumulate((check_number("ratio", r, **low) for r in ratio), mul, initial=1))
+        ratios = [check_number("ratio", r, **low) for r in ratio]
+        factors = list(accumulate(ratios, mul, initial=1))
     else:
         ratio = check_number("ratio", ratio, **low)
-        factors = [ratio**k for k in range(num_layers)]
+        if (num_layers - 1) * math.log(ratio) > _LARGEST_LOG:  # a power beyond all floats
+            factors = [math.inf] * num_layers
+        else:
+            factors = [ratio**k for k in range(num_layers)]
+    if factors[-1] > math.exp(_LARGEST_LOG):
+        raise ValueError(
+            f"`ratio` must leave sigmas in the range of floats after `num_layers`, {num_layers}. "
+            f"Received: ratio={ratio}."
+        )
     return tuple(
-        tuple(check_sigma(sigma) * factor for factor in factors) for sigma in channel_sigmas
+        tuple(check_sigma(sigma, name="channel_sigmas") * factor for factor in factors)
+        for sigma in channel_sigmas
     )
 
 
+@checked
 def fit_geometric(layer_sigmas: Sequence[float]) -> GeometricFit:
     """Geometric distribution nearest to (learned) sigmas of layers 1, 2, …
 
     Least squares in log sigma, so that every layer counts by its relative deviation.
     """
-    logs = np.log([check_sigma(sigma) for sigma in layer_sigmas])
+    logs = np.log([check_sigma(sigma, name="layer_sigmas") for sigma in layer_sigmas])
     if len(logs) < 2:
         raise ValueError(
             f"`layer_sigmas` must have at least two layers. Received: layer_sigmas={layer_sigmas}."

@@ -1,11 +1,12 @@
 """Spatial spread of discrete derivative kernels (appendix A.2)."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from gdn_keras.checks import checked
 
-def spatial_spread(kernel: Sequence[float] | np.ndarray) -> float:
+
+@checked
+def spatial_spread(kernel: np.ndarray) -> float:
     """Standard deviation of |kernel|, the measure S of how far a derivative kernel reaches.
 
     S = sqrt(V), V = sum n**2 |w[n]| / sum |w[n]| - (sum n |w[n]| / sum |w[n]|)**2. It compares

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gdn_keras.checks import check_type, checked, has_type
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet, own
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
@@ -29,12 +30,13 @@ RECIPE_FILE = "recipe.json"
 CARD_FILE = "README.md"
 # of networks for data of one's own: the record of the data set, and a few of its test images
 DATA_FILES = DATA_FILE, SAMPLES_FILE = "data.json", "samples.npz"
+SIGNATURE_FILE = "model.sig"  # optional
 FILES = (CONFIG_FILE, WEIGHTS_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)
 DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all but the weights
 # What recipe.json must say: the recipe's name, the budget that ran, its seed and the finished
 # networks that it started from (an empty list for random weights); for STIR also `train_sizes`,
 # the name of a range of object sizes. Other keys belong to the trainer.
-RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list}
+RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list[str]}
 OWN_DATA = "own_data"  # key of recipe.json: there are DATA_FILES
 REGISTERED_NAME = "gdn_keras>GaussDerNet"  # of the class of the networks in Keras
 
@@ -68,6 +70,7 @@ class Folder:
         )
 
 
+@checked
 def read_folder(path: str | os.PathLike, *, weights: bool = True) -> Folder:
     """Read and check everything in a zoo folder but the weights themselves.
 
@@ -207,8 +210,9 @@ def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
 
 def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     for key, kind in RECIPE_KEYS.items():
-        if not isinstance(recipe.get(key), kind):
+        if not has_type(recipe.get(key), kind):
             raise ValueError(
                 f"The recipe must have {key!r}, a {kind.__name__}. Received: {sorted(recipe)}."
             )
+    check_type("train_sizes", recipe.get("train_sizes"), str | None)
     return recipe

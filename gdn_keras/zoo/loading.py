@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gdn_keras import datasets
+from gdn_keras.checks import check_choice, check_number, checked, did_you_mean, received
 from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
 from gdn_keras.deprecation import renamed_arguments
+from gdn_keras.pixels import in_pixel_range
 from gdn_keras.scale_space import JET_ORDERS, METHODS
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import read_folder
 from gdn_keras.zoo.records import ModelInfo
 from gdn_keras.zoo.search import find, is_name, known_models, read, unknown_model
+from gdn_keras.zoo.signing import check_signature
 from gdn_keras.zoo.weights import assign_weights, read_weights
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ GOLDEN_TOLERANCE = 1e-3  # of the largest logit; those of a changed network diff
 
 
 @renamed_arguments(pooling="scale_pooling", jet="jet_order", kernel="method")
+@checked
 def list_models(
     pattern: str | None = None,
     *,
@@ -54,11 +59,15 @@ def list_models(
     _one_of("scale_pooling", scale_pooling, (*POOLINGS, "single"))
     _one_of("jet_order", jet_order, JET_ORDERS)
     _one_of("method", method, METHODS)
-    if min_accuracy is not None and not 0 <= min_accuracy <= 1:
-        raise ValueError(
-            f"`min_accuracy` must be a fraction, 0…1. Received: min_accuracy={min_accuracy}."
-        )
+    if min_accuracy is not None:
+        check_number("min_accuracy", min_accuracy, low=0, high=1, expected="a fraction, 0…1")
     infos, local = known_models()
+    known = sorted({entry.dataset for entry in infos.values()} | set(datasets.names()))
+    if dataset is not None and dataset not in known:
+        raise ValueError(
+            f"`dataset` must be one of {tuple(known)}.{did_you_mean(dataset, known)} "
+            f"{received('dataset', dataset)}"
+        )
     return sorted(
         name
         for name, entry in infos.items()
@@ -72,6 +81,7 @@ def list_models(
     )
 
 
+@checked
 def info(
     name: str | os.PathLike,
     *,
@@ -102,6 +112,7 @@ def info(
 
 
 @renamed_arguments(pooling="scale_pooling")
+@checked
 def load(
     name: str | os.PathLike,
     *,
@@ -139,6 +150,7 @@ def load(
             - `scale_pooling`: "max", "average" or "logsumexp".
             - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
             - `padding`: "mirror" for photographs that fill the image.
+            - `pixel_range`: (0, 1) for images whose pixels are 0…1 instead of 0…255.
             - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
     """
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
@@ -161,21 +173,27 @@ def load(
     return model if channels == changed.input_channels else adapt(model, input_channels=channels)
 
 
-def verify(name: str | os.PathLike, **where: Any) -> float:
+@checked
+def verify(name: str | os.PathLike, *, key: str | os.PathLike | None = None, **where: Any) -> float:
     """Check that a network gives the logits that were published with it.
 
     The config and the weights are compared with their hashes, as in `load`; then the logits of a
     few sample images are computed again. Returns the largest deviation; one of more than
     `GOLDEN_TOLERANCE` times the largest logit raises a `ValueError`.
 
-    The arguments are the first and the last three of `load`.
+    Args:
+        name: as of `load`.
+        key: file with a public key; the folder must have a signature that was made with it.
+        **where: `revision`, `offline` and `cache_dir` of `load`.
     """
-    from gdn_keras.datasets import load_samples
-
-    golden = read(name, **where).metrics.golden
+    folder = read(name, **where)
+    if key is not None:
+        check_signature(folder.path, key=key)
+    golden = folder.metrics.golden
     model = load(name, **where)
-    images = load_samples(golden.sample_set).images[list(golden.indices)]
+    images = datasets.load_samples(golden.sample_set).images[list(golden.indices)]
     expected = np.array(golden.logits)
+    images = in_pixel_range(images, model.config.pixel_range)
     deviation = float(np.abs(model.predict_on_batch(images) - expected).max())
     limit = GOLDEN_TOLERANCE * float(np.abs(expected).max())
     if not deviation <= limit:
@@ -186,8 +204,9 @@ def verify(name: str | os.PathLike, **where: Any) -> float:
     return deviation
 
 
+@checked
 def download(
-    name: str,
+    name: str | os.PathLike,
     *,
     revision: str | None = None,
     cache_dir: str | os.PathLike | None = None,
@@ -208,9 +227,10 @@ def _changed(config: GaussDerNetConfig, changes: dict[str, Any]) -> GaussDerNetC
     """The config with `changes`; None changes nothing, except where it means to compute exactly."""
     changes = {k: v for k, v in changes.items() if v is not None or k in EVERY_PIXEL}
     for field in ("channel_sigmas", "class_names"):
-        if isinstance(changes.get(field), Iterable):
-            changes[field] = tuple(changes[field])
-    if "class_names" in changes:
+        value = changes.get(field)
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+            changes[field] = tuple(value)
+    if isinstance(changes.get("class_names"), tuple):
         changes.setdefault("num_classes", len(changes["class_names"]))
     elif changes.get("num_classes", config.num_classes) != config.num_classes:
         changes["class_names"] = ()
@@ -231,5 +251,5 @@ def _head(model: GaussDerNet) -> list[str]:
 
 
 def _one_of(argument: str, value: Any, allowed: tuple) -> None:
-    if value is not None and value not in allowed:
-        raise ValueError(f"`{argument}` must be one of {allowed}. Received: {argument}={value!r}.")
+    if value is not None:
+        check_choice(argument, value, allowed)

@@ -9,13 +9,13 @@ import json
 import math
 import re
 import textwrap
-import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gdn_keras.checks import has_type
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets.dataset import shown_sizes
@@ -139,7 +139,7 @@ def read_json(path: Path, check: Callable[[dict[str, Any]], Any]) -> Any:
         if not isinstance(data, dict):
             raise ValueError(f"it must be a JSON object. Received: {data!r:.80}")
         return check(data)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
@@ -151,7 +151,8 @@ def from_dict(cls, data: Any, what: str):
     reject_missing(cls, data, what=what)
     hints = _type_hints(cls)
     for name, value in data.items():
-        if not _has_type(value, hints[name]):
+        nested = isinstance(value, dict) and dataclasses.is_dataclass(hints[name])
+        if not nested and not has_type(value, hints[name]):
             raise ValueError(
                 f"`{name}` of the {what} must be {cls.__annotations__[name]}. "
                 f"Received: {name}={value!r:.80}."
@@ -162,30 +163,8 @@ def from_dict(cls, data: Any, what: str):
 _type_hints = functools.cache(typing.get_type_hints)
 
 
-def _has_type(value: Any, hint: Any) -> bool:
-    """Whether parsed JSON fits a type hint; lists are read as tuples, objects as dataclasses."""
-    if hint is Any:
-        return True
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return any(_has_type(value, argument) for argument in arguments)
-    if origin is dict:
-        return isinstance(value, dict) and all(_has_type(v, arguments[1]) for v in value.values())
-    if origin is tuple:
-        return isinstance(value, list | tuple) and all(_has_type(v, arguments[0]) for v in value)
-    if dataclasses.is_dataclass(hint):
-        return isinstance(value, dict | hint)
-    if hint is types.NoneType or hint is None:
-        return value is None
-    if isinstance(value, bool):
-        return hint is bool
-    if hint is float:
-        return isinstance(value, int | float) and math.isfinite(value)
-    return isinstance(value, hint)
-
-
 def _expect_fraction(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
+    if not (has_type(value, float) and 0 <= value <= 1):
         raise ValueError(f"`{name}` must be a fraction, 0…1. Received: {value!r}.")
 
 
@@ -226,6 +205,13 @@ class ModelInfo:
         if isinstance(self.config, dict):
             object.__setattr__(self, "config", GaussDerNetConfig.from_dict(self.config))
         make_plain(self)
+        for name, others in {
+            "accuracy": ("mean_accuracy", "num_test_images"),
+            "weights_sha256": ("weights_bytes",),
+        }.items():
+            for other in others:
+                if getattr(self, name) is not None and getattr(self, other) is None:
+                    raise ValueError(f"`{other}` must be there if `{name}` is. Received: None.")
 
     @property
     def trained(self) -> bool:
@@ -247,13 +233,16 @@ class ModelInfo:
     def rows(self) -> list[tuple[str, str]]:
         """The displayed table, as pairs of a heading and a text."""
         config = self.config
-        height, width = config.input_size
+        (height, width), (_, white) = config.input_size, config.pixel_range
         sigmas = ", ".join(f"{sigma:.3g}" for sigma in config.channel_sigmas)
         density = config.sampling_density
         grid = "no coarse grids" if density is None else f"sampling density {density:.3g}"
         rows = [
             ("data set", " ".join(filter(None, (self.dataset, self.train_sizes)))),
-            ("input", f"{height} x {width} x {config.input_channels}, raw pixels 0…255"),
+            (
+                "input",
+                f"{height} x {width} x {config.input_channels}, raw pixels 0…{white:g}",
+            ),
             ("classes", ", ".join(config.class_names) or str(config.num_classes)),
             ("scale channels", f"{len(config.channel_sigmas)} (sigma {sigmas}), {self.pooling}"),
             ("layers", f"{config.num_layers}, {config.jet_order}-jet, {config.method}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gdn_keras.checks import checked, did_you_mean
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import (
     CONFIG_FILE,
@@ -23,7 +23,7 @@ from gdn_keras.zoo.folder import (
     read_folder,
 )
 from gdn_keras.zoo.records import ModelInfo, read_json
-from gdn_keras.zoo.registry import read_registry, roots
+from gdn_keras.zoo.registry import ENVIRONMENT_VARIABLE, read_registry, roots
 
 logger = logging.getLogger("gdn_keras.zoo")
 
@@ -68,6 +68,11 @@ def find(
         if at is not None and revision not in (None, at):
             raise ValueError(f"`revision` contradicts {name!r}. Received: revision={revision!r}.")
         return _from_hub(str(name), repo, at or revision, **where), None
+    if "://" in str(name):
+        raise ValueError(
+            "`name` must be the name of a network, a folder, or hf://owner/repo for the Hub. "
+            f"Received: name={str(name)!r}."
+        )
     if not is_name(name):
         if revision is not None:
             raise ValueError(
@@ -88,11 +93,19 @@ def find(
     entry = infos[name]
     if entry.hub_repo is None:
         if not entry.trained:
-            reason = "has no trained weights yet; `weights=False` builds the network without"
+            reason = (
+                "has no trained weights yet; `weights=False` builds the network without, and "
+                f"`python -m training run {name}` in a clone of the repository trains it"
+            )
         elif name in local:
             reason = f"is not on the Hub, only at {local[name]}"
         else:
-            reason = "is not on the Hub, and its folder is not on this machine"
+            reason = (
+                "is not on the Hub, and its folder is not on this machine. It is zoo/"
+                f"{name} in the repository of gdn_keras: `git clone` that, and run from the clone "
+                f"or set {ENVIRONMENT_VARIABLE} to its folder zoo. `python -m training run {name}` "
+                "in the clone trains it again"
+            )
         raise FileNotFoundError(f"{name} {reason}.")
     path = _from_hub(name, entry.hub_repo, revision or entry.hub_revision, **where)
     return path, entry if revision in (None, entry.hub_revision) else None
@@ -106,6 +119,7 @@ def _from_hub(name: str, repo: str, revision: str | None, *, files: Sequence[str
     return hub_download.locate(name, repo, path.name, files=(*files, *DATA_FILES), **where)
 
 
+@checked
 def folders(root: Path) -> list[Path]:
     """The zoo folders in `root`, by name."""
     return sorted(path.parent for path in root.glob(f"[!.]*/{CONFIG_FILE}"))
@@ -138,9 +152,8 @@ def is_name(name: str | os.PathLike) -> bool:
 
 
 def unknown_model(name: str, names: Iterable[str]) -> ValueError:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     return ValueError(
-        f"Unknown model {name!r}.{hint} `gdn_keras.zoo.list_models(trained=False)` lists all; "
-        f"for a folder, give a path: ./{name}."
+        f"Unknown model {name!r}.{did_you_mean(name, names)} "
+        "`gdn_keras.zoo.list_models(trained=False)` lists all; for a folder, give a path: "
+        f"./{name}."
     )

@@ -4,11 +4,11 @@ A new file is a new data set, and nothing else has to know about it. `register` 
 are not part of the package.
 """
 
-import difflib
 import functools
 import importlib
 import pkgutil
 
+from gdn_keras.checks import check_type, checked, did_you_mean
 from gdn_keras.datasets.dataset import DataSet
 
 _registered: dict[str, DataSet] = {}
@@ -39,16 +39,17 @@ def get(name: str, *, argument: str = "name") -> DataSet:
     `argument` is what the caller calls the name, for the error.
     """
     sets = all_sets()
+    check_type(argument, name, str)
     if name in sets:
         return sets[name]
-    close = difflib.get_close_matches(str(name), sets, n=1, cutoff=0.0)[0]
     raise ValueError(
-        f"`{argument}` must be one of {tuple(sets)}. Did you mean {close!r}? "
+        f"`{argument}` must be one of {tuple(sets)}.{did_you_mean(name, sets)} "
         "`gdn_keras.datasets.names()` lists them, `gdn_keras.datasets.register` adds one. "
         f"Received: {argument}={name!r}."
     )
 
 
+@checked
 def describe(name: str) -> DataSet:
     """The record of a data set, or one with only the name if it is not registered.
 
@@ -57,13 +58,12 @@ def describe(name: str) -> DataSet:
     return all_sets().get(name) or DataSet(name=name)
 
 
+@checked
 def register(dataset: DataSet) -> DataSet:
     """Add a data set, for this process; an earlier one that was registered by its name is replaced.
 
     Returns the record.
     """
-    if not isinstance(dataset, DataSet):
-        raise TypeError(f"`dataset` must be a DataSet. Received: {dataset!r:.80}.")
     if dataset.name in _of_the_package():
         raise ValueError(
             f"`name` must not be that of a data set of the package. Received: {dataset.name!r}."

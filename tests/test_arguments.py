@@ -1,0 +1,149 @@
+"""Arguments of a wrong type or value: one error, which names the argument and what came."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from helpers import small_config
+
+import gdn_keras
+from gdn_keras import accuracy, checks, datasets, explain, filters, layers, scale_space, zoo
+from gdn_keras.checks import check_choice, check_integer, checked, did_you_mean
+from gdn_keras.classify import classify
+from gdn_keras.datasets.resize import resize_matrix
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gdn_keras.build_model(small_config())
+
+
+IMAGES = np.zeros((1, 13, 12, 2))
+EXAMPLES = {
+    "class_names": lambda m: zoo.load("fashion_avg_2jet", class_names="abc"),
+    "channel_sigmas": lambda m: zoo.load("fashion_avg_2jet", channel_sigmas="12"),
+    "weights": lambda m: zoo.load("fashion_avg_2jet", weights="no"),
+    "zero_order": lambda m: layers.JetLayer(3, sigma=1.0, zero_order="abc"),
+    "ratio_range": lambda m: layers.JetLayer(3, sigma=1.0, ratio_range="ä"),
+    "top": lambda m: classify(m, IMAGES, top=-1),
+    "factor": lambda m: gdn_keras.at_scale(m, True),
+    "model": lambda m: gdn_keras.fold(0),
+    "name": lambda m: zoo.load(3),
+    "config": lambda m: gdn_keras.build_model(None),
+    "pattern": lambda m: zoo.list_models(pattern=5),
+    "kernel": lambda m: scale_space.spatial_spread("a"),
+    "scale": lambda m: resize_matrix(5, scale=float("nan")),
+    "dataset": lambda m: zoo.list_models(dataset="nonsense"),
+    "batch_size": lambda m: explain.scale_logits(m, IMAGES, batch_size=0),
+    "layer": lambda m: m.maps_model(layer=True),
+    "seed": lambda m: gdn_keras.build_model(m.config, seed="0"),
+    "frozen": lambda m: gdn_keras.build_model(m.config, frozen=["jet_9"]),
+    "limit": lambda m: accuracy.evaluate(m, dataset="fashion_mnist", limit=-1),
+    "sizes": lambda m: accuracy.evaluate(m, dataset="fashion_mnist", sizes="1"),
+    "rate": lambda m: layers.ScaleChannelDropout("0.5"),
+    "sigma_weight_decay": lambda m: gdn_keras.ScaleAdamW(sigma_weight_decay=np.nan),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_argument_is_named(model, name):
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*Received: {name}="):
+        EXAMPLES[name](model)
+
+
+def test_brackets_without_end():
+    text = "[" * 100_000
+    with pytest.raises(ValueError, match="The config is not valid JSON: "):
+        gdn_keras.GaussDerNetConfig.from_json(text)
+
+
+def test_the_nearest_name_only_where_one_is_near():
+    with pytest.raises(ValueError, match=r"Did you mean 'rescaled_cifar10'\? Received: dataset="):
+        zoo.list_models(dataset="rescaled_cifar")
+    for call in (
+        lambda: zoo.list_models(dataset="nonsense"),
+        lambda: zoo.load("qqq"),
+        lambda: datasets.get("qqq"),
+        lambda: small_config().replace(qqq=1),
+    ):
+        with pytest.raises(ValueError) as error:
+            call()
+        assert "Did you mean" not in str(error.value)
+    assert did_you_mean("abd", ["abc", "xyz"]) == " Did you mean 'abc'?"
+
+
+# === The checks themselves ===
+
+
+@checked
+def example(
+    number: float,
+    *,
+    count: int = 1,
+    flag: bool = True,
+    names: tuple[str, ...] = (),
+    pair: tuple[float, float] | None = None,
+    array: np.ndarray = None,
+    later: "Missing" = None,  # noqa: F821: as a class that only type checkers import
+):
+    return number, count
+
+
+class Missing:
+    pass
+
+
+RIGHT = [
+    dict(number=1, count=np.int64(3), flag=np.True_, names=["a"], pair=(1, 2)),
+    dict(number=np.float32(0.5), pair=np.array([0.0, 1.0]), array=[[1, 2], [3, 4]]),
+    dict(number=-1e300, array=np.zeros(0), names=(), later=Missing()),
+]
+WRONG = [
+    (dict(number=True), "`number` must be a finite number. Received: number=True."),
+    (dict(number=np.nan), "`number` must be a finite number. Received: number=nan."),
+    (dict(number=10**400), "`number` must be a finite number. Received: number=1000"),
+    (dict(number=1, count=1.0), "`count` must be an integer. Received: count=1.0."),
+    (dict(number=1, flag=1), "`flag` must be True or False. Received: flag=1."),
+    (dict(number=1, names="ab"), "`names` must be a sequence of strings. Received: names='ab'."),
+    (dict(number=1, pair=[1]), "`pair` must be None or a sequence of 2 finite numbers."),
+    (dict(number=1, array="a"), "`array` must be an array of real numbers. Received: array='a'."),
+    (dict(number=1, array=np.zeros(2, complex)), "Received: array=complex128 (2,)."),
+    (dict(number=1, later=3), "`later` must be a Missing. Received: later=3."),
+]
+
+
+def test_annotations_are_checked():
+    for arguments in RIGHT:
+        assert example(**arguments) == (arguments["number"], arguments.get("count", 1))
+    for arguments, message in WRONG:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            example(**arguments)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        example(1, size=2)
+    assert inspect.signature(example).parameters["count"].default == 1
+
+
+def test_choices_and_bounds():
+    assert check_choice("order", np.int64(2), (1, 2)) == 2
+    for value in (True, 2.0, "2", np.ones(2), None):
+        with pytest.raises(ValueError, match=r"`order` must be one of \(1, 2\). Received: order="):
+            check_choice("order", value, (1, 2))
+    for value in (0, 2**21, 1.0, False):
+        with pytest.raises(ValueError, match=r"`n` must be an integer of at least 1"):
+            check_integer("n", value, low=1)
+
+
+def test_every_public_function_is_checked():
+    """A new one without `@checked` (or `check_choice` on its only argument) is noticed here."""
+    by_hand = {"discretisation_of", "names", "get", "tfds_builder", "known_models", "folders"}
+    by_hand |= {"write_folder", "smoothing_kernel", "derivative_label", "scale_logits_model"}
+    inner = {checks.__name__, "gdn_keras.pixels", "gdn_keras.scale_space.plan"}
+    missing = []
+    for module in (gdn_keras, scale_space, datasets, zoo, explain, filters, accuracy):
+        for name, value in vars(module).items():
+            ours = inspect.isfunction(value) and value.__module__.startswith("gdn_keras")
+            if ours and not name.startswith("_") and value.__module__ not in inner:
+                if not hasattr(value, "__wrapped__") and name not in by_hand:
+                    missing.append(f"{value.__module__}.{name}")
+    assert not missing
