@@ -26,7 +26,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdn_keras import zoo
+from gdn_keras.accuracy import open_data
 from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.datasets.sources import KINDS_OF_DATA
 from gdn_keras.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
@@ -59,9 +61,13 @@ def _onnx(args) -> None:
     options = {"opset": args.opset, "with_scales": args.with_scales, "uint8": args.uint8}
     if args.calibrate and not args.quantise:
         raise ValueError("`--calibrate` needs `--quantise int8`.")
+    if args.data and not args.quantise:
+        raise ValueError("`--data` needs `--quantise int8`.")
     if args.quantise and args.dynamic_size:
         raise ValueError("`--quantise` needs one size; it cannot go with `--dynamic-size`.")
     info = zoo.info(args.name)
+    if args.data:
+        open_data(args.name, args.data)
     from .graph import check_opset
 
     check_opset(args.opset)
@@ -217,6 +223,11 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         metavar="PATH",
         help="images, or folders of them, for --quantise; default: the bundled samples",
+    )
+    command.add_argument(
+        "--data",
+        metavar="DATA",
+        help=f"for --quantise, what a network of your own was trained on: {KINDS_OF_DATA}",
     )
     add_format("saved-model", _saved_model, "write a TensorFlow SavedModel")
     add_format("litert", _litert, "write a LiteRT (TensorFlow Lite) file")

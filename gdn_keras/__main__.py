@@ -18,14 +18,10 @@ import numpy as np
 
 from gdn_keras import classify, datasets, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
-from gdn_keras.datasets.sources import find_data
+from gdn_keras.datasets.sources import KINDS_OF_DATA
 from gdn_keras.deprecation import RenamedOption
 from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
-from gdn_keras.zoo.folder import DATA_FILE
-from gdn_keras.zoo.search import find
-
-_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
 
 # command lines of their own, with all that follows
 PARTS = {
@@ -178,13 +174,12 @@ def _train(args) -> int:
 
 
 def _evaluate(args) -> int:
-    from gdn_keras.accuracy import evaluate, size_keys
+    from gdn_keras.accuracy import evaluate, open_data, size_keys
 
     info = zoo.info(args.name, offline=args.offline or None)
     if args.data is not None:
-        _open_data(args)
-    if args.data is not None and not args.sizes:
-        args.size = args.size or [1.0]
+        open_data(args.name, args.data, offline=args.offline or None)
+        args.size = args.size or (None if args.sizes else [1.0])
     size_keys(info.dataset, args.size)  # a wrong size is reported before the network is loaded
     density = EVERY_PIXEL if args.exact else {}
     model = zoo.load(args.name, offline=args.offline or None, **density)
@@ -213,17 +208,6 @@ def _evaluate(args) -> int:
         print(f"{size:>8}  {accuracy:8.2%}  {stated:>9}")
     print(f"{'mean':>8}  {np.mean(list(measured.values())):8.2%}")
     return 0
-
-
-def _open_data(args) -> None:
-    """Make the images of a network's own data set available, split as when it was trained."""
-    folder, _ = find(args.name, offline=args.offline or None)
-    if not (folder / DATA_FILE).is_file():
-        raise ValueError(
-            f"`--data` is for networks of `gdn-keras train`, which have a {DATA_FILE}. "
-            f"Received: {args.name}."
-        )
-    find_data(args.data)(record=folder / DATA_FILE)
 
 
 def _draw_sizes(measured: dict[str, float], *, info, path: Path) -> None:
@@ -317,7 +301,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--figure", metavar="FILE", help="default: NAME_sizes.png")
     command.add_argument(
-        "--data", metavar="DATA", help=f"of a network trained on it: {_DATA}; default size: 1"
+        "--data", metavar="DATA", help=f"what it was trained on: {KINDS_OF_DATA}; at size factor 1"
     )
     command.add_argument("--limit", type=_positive, help="maximum number of images of each size")
     command.add_argument(
@@ -330,7 +314,7 @@ def _parser() -> argparse.ArgumentParser:
 
     text = "train a network on images of your own, or resume; writes a folder like those of the zoo"
     command = add("train", _train, text)
-    command.add_argument("data", metavar="DATA", help=_DATA)
+    command.add_argument("data", metavar="DATA", help=KINDS_OF_DATA)
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="to be written")
     command.add_argument(
         "--like", metavar="NAME", help="the recipe to follow; default: that of --from"

@@ -11,6 +11,9 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.checks import check_integer, checked
 from gdn_keras.datasets import Arrays
+from gdn_keras.datasets.sources import find_data
+from gdn_keras.zoo.folder import DATA_FILE
+from gdn_keras.zoo.search import find
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
@@ -99,6 +102,23 @@ def predict_batches(
             batch = images[first : first + batch_size].astype("float32")
             yield np.asarray(predict(batch))
             progress.update(len(batch))
+
+
+@checked
+def open_data(name: str | os.PathLike, data: str, *, offline: bool | None = None) -> None:
+    """Make the images that a network of `gdn-keras train` was trained on available, split as then.
+
+    Args:
+        name: of the network, as for `zoo.load`.
+        data: `KINDS_OF_DATA`.
+    """
+    folder, _ = find(name, offline=offline)
+    if not (folder / DATA_FILE).is_file():
+        raise ValueError(
+            f"`--data` is for networks of `gdn-keras train`, which have a {DATA_FILE}. "
+            f"Received: {name}."
+        )
+    find_data(data)(record=folder / DATA_FILE)
 
 
 @checked

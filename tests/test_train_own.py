@@ -113,6 +113,18 @@ def test_export_and_the_hub_take_it(mine, tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
+def test_int8_is_measured_on_the_test_images(mine, data, tmp_path, capsys):
+    target = tmp_path / "int8.onnx"
+    words = ["onnx", str(mine), "--quantise", "int8", "-o", str(target)]
+    assert export(words) == 1
+    assert "only how they are made" in capsys.readouterr().err
+    code = export([*words, "--data", str(data)])
+    output = capsys.readouterr()
+    # six images: a single one that it takes for another class is too many, and is said so
+    assert target.exists() == (code == 0) == ("No file was kept" not in output.err)
+
+
+@pytest.mark.heavy
 def test_the_page_takes_it(mine, tmp_path):
     infos = choose([str(mine)])
     (family,) = build.families(infos)

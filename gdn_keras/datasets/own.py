@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from gdn_keras import markdown
+from gdn_keras.checks import check_integer
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays, join
 from gdn_keras.datasets.dataset import DataSet, Loader
@@ -30,7 +31,6 @@ from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_set
 from gdn_keras.datasets.resize import object_size
 from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.image_files import convert_image, decode_image, fit_image
-from gdn_keras.scale_space._checks import check_integer
 
 EXTENSIONS = {"black": "zero", "mirrored": "mirror"}  # surroundings -> argument of `rescale`
 SAMPLES = 100  # images that a zoo folder keeps, if there are not more classes

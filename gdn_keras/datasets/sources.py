@@ -39,6 +39,7 @@ _SPLITS = {
 }
 _HIDDEN = (".", "_")
 BESIDE = "beside"  # the data
+KINDS_OF_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
 
 
 def from_folder(
@@ -94,8 +95,10 @@ def from_npz(
     record: str | os.PathLike | None = BESIDE,
     **options: Any,
 ) -> DataSet:
-    """A file with the arrays `images`, `labels` and perhaps `class_names`; or, already split,
-    with `x_train`, `y_train`, `x_test`, `y_test`. The other arguments are those of `from_folder`.
+    """Arrays in a file: `images`, `labels` and perhaps `class_names`.
+
+    Or, already split, `x_train`, `y_train`, `x_test`, `y_test` and perhaps `class_names`. The
+    arguments are those of `from_folder`.
     """
     path = Path(path)
     with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
@@ -194,10 +197,7 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
 
 
 def find_data(data: str) -> Callable[..., DataSet]:
-    """What a command line calls DATA: a folder, an .npz file, tfds:NAME or hf:NAME.
-
-    Returns a function that opens it with the options of all functions here.
-    """
+    """What opens the DATA of a command line, a function with the options of all functions here."""
     kind, _, rest = data.partition(":")
     if kind == "tfds":
         return partial(from_tfds, rest)
@@ -207,10 +207,7 @@ def find_data(data: str) -> Callable[..., DataSet]:
         return partial(from_folder, data)
     if Path(data).is_file() and Path(data).suffix == ".npz":
         return partial(from_npz, data)
-    raise ValueError(
-        "`DATA` must be a folder with one sub-folder per class, an .npz file, tfds:NAME or "
-        f"hf:NAME. Received: {data}."
-    )
+    raise ValueError(f"`DATA` must be {KINDS_OF_DATA}. Received: {data}.")
 
 
 def report(dataset: DataSet) -> str:
