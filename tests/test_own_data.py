@@ -239,7 +239,7 @@ def test_mistakes(options, message):
         (IMAGES / 255, LABELS, r"image 0 must be uint8 .* Received: dtype float64"),
         (IMAGES[:5], LABELS, "Received: 30 of dtype int64 for 5 images"),
         (IMAGES, LABELS - 1, "`labels` must not be negative"),
-        (IMAGES, LABELS / 1, "`labels` must be whole numbers"),
+        (IMAGES, LABELS / 1, "`labels` must be a sequence of integers"),
     ],
 )
 def test_arrays_that_are_no_images_with_labels(images, labels, message):

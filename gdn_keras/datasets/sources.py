@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from gdn_keras.checks import checked
 from gdn_keras.datasets.dataset import DataSet
 from gdn_keras.datasets.own import Item, Look, OwnRecord, build, check_name, own_record
 from gdn_keras.files import replace_file
@@ -42,6 +43,7 @@ BESIDE = "beside"  # the data
 KINDS_OF_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
 
 
+@checked
 def from_folder(
     path: str | os.PathLike,
     *,
@@ -88,6 +90,7 @@ def from_folder(
     )
 
 
+@checked
 def from_npz(
     path: str | os.PathLike,
     *,
@@ -118,6 +121,7 @@ def from_npz(
     return _from_parts(parts, name=name, record=_beside(path.with_suffix(""), record), **options)
 
 
+@checked
 def from_arrays(
     images: Sequence[np.ndarray],
     labels: Sequence[int],
@@ -140,6 +144,7 @@ def from_arrays(
     return _from_parts(parts, name=name, class_names=class_names, **options)
 
 
+@checked
 def from_tf_data(
     dataset, *, name: str, test=None, class_names: Sequence[str] | None = None, **options: Any
 ) -> DataSet:
@@ -152,6 +157,7 @@ def from_tf_data(
     return _from_parts(parts, name=name, class_names=class_names, **options)
 
 
+@checked
 def from_tfds(
     tfds_name: str, *, name: str | None = None, data_dir: str | None = None, **options: Any
 ) -> DataSet:
@@ -174,6 +180,7 @@ def from_tfds(
     return _from_parts(parts, name=name or _name(tfds_name.partition(":")[0]), **options)
 
 
+@checked
 def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> DataSet:
     """A data set of the Hugging Face library `datasets`, with a column of images and one of labels.
 
@@ -196,6 +203,7 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
     return _from_parts(parts, name=name or "own", **options)
 
 
+@checked
 def find_data(data: str) -> Callable[..., DataSet]:
     """What opens the DATA of a command line, a function with the options of all functions here."""
     kind, _, rest = data.partition(":")
@@ -210,6 +218,7 @@ def find_data(data: str) -> Callable[..., DataSet]:
     raise ValueError(f"`DATA` must be {KINDS_OF_DATA}. Received: {data}.")
 
 
+@checked
 def report(dataset: DataSet) -> str:
     """What was found: images per class and split, their sizes, and what could not be read."""
     record = own_record(dataset)
@@ -218,6 +227,7 @@ def report(dataset: DataSet) -> str:
     return record.report()
 
 
+@checked
 def read_record(path: str | os.PathLike) -> OwnRecord:
     """The record in a JSON file."""
     try:
