@@ -131,7 +131,8 @@ def write_folder(
     """
     import keras
 
-    from gdn_keras.model import build_model, count_multiply_adds, count_parameters
+    from gdn_keras.counts import count_multiply_adds, count_parameters
+    from gdn_keras.model import build_model
 
     path = Path(path)
     for name in figures or {}:
