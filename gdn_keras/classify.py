@@ -12,7 +12,7 @@ import scipy
 
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.image_files import decode_image, fit_image
+from gdn_keras.image_files import decode_image, fit_image, image_from_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,19 +48,20 @@ class Prediction:
 
 
 def read_image(
-    path: str | os.PathLike,
+    image: str | os.PathLike | np.ndarray,
     *,
     config: GaussDerNetConfig,
     dataset: str,
     train_sizes: str | None = None,
     fit: str = "trained",
 ) -> Fitted:
-    """Read an image file and fit it to a network.
+    """Read an image file, or take raw pixels, and fit it to a network.
 
     Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. The rest of
     the network's input is filled as in training: black, mirrored or with the edge.
 
     Args:
+        image: the path of a file, or an array (height, width) or (height, width, colour), 0…255.
         config: of the network.
         dataset: what it was trained on, as `zoo.info` says; must be one of
             `gdn_keras.datasets.names()` for `fit="trained"`.
@@ -69,7 +70,12 @@ def read_image(
     """
     if fit not in FITS:
         raise ValueError(f"`fit` must be one of {tuple(FITS)}. Received: fit={fit!r}.")
-    image, notes = decode_image(Path(path), mode="RGB" if config.input_channels == 3 else "L")
+    path, mode = "array", "RGB" if config.input_channels == 3 else "L"
+    if isinstance(image, (str, os.PathLike)):
+        path = str(image)
+        image, notes = decode_image(Path(path), mode=mode)
+    else:
+        image, notes = image_from_array(image, mode=mode)
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
     if fit == "trained" or dataset in datasets.names():
@@ -89,7 +95,7 @@ def read_image(
         notes.append(f"cut to {width}x{height}")
     if size[0] < width or size[1] < height:
         notes.append(f"surroundings up to {width}x{height} {fill}")
-    return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used unchanged")
+    return Fitted(path=path, pixels=pixels, how=", ".join(notes) or "used unchanged")
 
 
 def as_in_training(

@@ -121,6 +121,11 @@ class GaussDerNetConfig:
         """Output feature channels of every layer, the last one included."""
         return (*self.widths, self.num_classes)
 
+    @property
+    def num_features(self) -> int:
+        """Features of the last layer but one: the length of the network's embeddings."""
+        return self.widths[-1]
+
     def blocks(self, *, folded: bool = False) -> tuple[Block, ...]:
         """The network from the image to the last maps; `folded` has no batch norm."""
         inputs = (self.input_channels, *self.widths)

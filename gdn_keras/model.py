@@ -269,19 +269,16 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     their values, and a network for grey images takes the luma of colour ones.
     """
     config = model.config.replace(**changes)
-    new = GaussDerNet(
-        config,
-        folded=model.folded,
-        synchronized=model.synchronized,
-        seed=model.seed,
-        frozen=model.frozen,
-        dtype=model.policy,
-        name=model.name,
-    )
+    new = _rebuild(model, config=config)
     copy_weights(
         model, new, mixing=_MIXING.get((model.config.input_channels, config.input_channels))
     )
     return new
+
+
+def _rebuild(model: GaussDerNet, **changes: Any) -> GaussDerNet:
+    """A network of the same class and settings but for `changes`, with fresh weights."""
+    return type(model).from_config({**model.get_config(), **changes})
 
 
 def at_scale(model: GaussDerNet, factor: float) -> GaussDerNet:
@@ -331,7 +328,7 @@ def fold(model: GaussDerNet) -> GaussDerNet:
     """
     if model.folded:
         return model
-    folded = GaussDerNet(model.config, folded=True, dtype=model.policy, name=model.name)
+    folded = _rebuild(model, folded=True, frozen=())
     for block in model.blocks:
         source, target = model.get_layer(block.jet), folded.get_layer(block.jet)
         kernel = keras.ops.convert_to_numpy(source.kernel).astype("float64")

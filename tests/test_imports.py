@@ -26,6 +26,7 @@ LEVELS = {
     "gdn_keras.layers.replicas": 2,  # asks TensorFlow for its replicas, if that is the backend
     "gdn_keras.config": 3,
     "gdn_keras.counts": 3,
+    "gdn_keras.features": 3,
     "gdn_keras.model": 3,
     "gdn_keras.optimizer": 3,
     "gdn_keras.datasets": 4,
@@ -62,6 +63,7 @@ FORBIDDEN = {
     "gdn_keras.layers": BACKENDS,
     "gdn_keras.config": BACKENDS,
     "gdn_keras.counts": BACKENDS,
+    "gdn_keras.features": BACKENDS,
     "gdn_keras.model": BACKENDS,
     "gdn_keras.optimizer": BACKENDS,
     "gdn_keras.explain": BACKENDS,
