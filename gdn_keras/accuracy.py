@@ -43,6 +43,7 @@ def evaluate(
     """
     from gdn_keras.progress import show_progress
 
+    model.config.reject_dense("The accuracy")
     keys = size_keys(dataset, sizes)
     # one model for all sizes, and progress over them on stderr
     sets = test_sets(dataset, keys, data_dir=data_dir, limit=limit)

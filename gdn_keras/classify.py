@@ -132,6 +132,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     from gdn_keras.model import layer_sigmas
 
     config = model.config
+    config.reject_dense("`classify`")
     per_scale = scale_logits(model, pixels)
     logits = pool_over_scales(per_scale, pooling=config.scale_pooling)
     shares = scale_shares(per_scale, pooling=config.scale_pooling)

@@ -88,9 +88,9 @@ class GaussDerNetConfig:
     compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
     truncation: float = 0.005  # share of a 1-D kernel that may be cut off
     padding: str = "zero"  # of every layer: zero, reflect or edge; of the image: mirror
-    spatial_selection: str = "centre"  # centre or max
-    scale_pooling: str = "average"  # max, average or logsumexp
-    scale_dropout: float = 0.0  # share of scale-channel outputs dropped in training
+    spatial_selection: str = "centre"  # centre or max; none: an output at every pixel
+    scale_pooling: str = "average"  # max, average or logsumexp; not with selection none
+    scale_dropout: float = 0.0  # share of outputs dropped in training; not with selection none
     final_batch_norm: bool = True
     final_relu: bool = True  # whether the last layer has an activation, too
     activation: str = "relu"  # of every layer: a name of `keras.activations`
@@ -165,6 +165,14 @@ class GaussDerNetConfig:
             self.compensate_integration,
             self.jet_order,
         )
+
+    def reject_dense(self, what: str) -> None:
+        """Raise a `ValueError` if the network has an output at every pixel, not one per image."""
+        if self.spatial_selection == "none":
+            raise ValueError(
+                f"{what} needs one output per image: `spatial_selection` must be 'centre' or "
+                "'max'. Received: spatial_selection='none'."
+            )
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
         """A copy with some fields changed; unknown names raise a `ValueError`."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.layers import (
+    CommonGrid,
     JetLayer,
     ScaleBatchNormalization,
     ScaleChannelDropout,
@@ -89,7 +90,8 @@ class GaussDerNet(ImageModel):
 
     Layers are those of `blocks`, named `jet_k`, `norm_k` and, after the activation, `relu_k`
     (k = 1 … number of layers), then `selection`, `scale_dropout`, `pooling`. Every one of them
-    handles all scale channels.
+    handles all scale channels. With `spatial_selection="none"` the last two are left out, and the
+    output is dense: (batch, height, width, scale channel, class), on the pixels of the image.
 
     Args:
         config: a `GaussDerNetConfig` or the dict it makes.
@@ -148,13 +150,19 @@ class GaussDerNet(ImageModel):
                 )
                 maps = [activation(tensor) for tensor in maps]
             layer_maps.append(maps)
-        scale_logits = SpatialSelection(
-            config.spatial_selection, name="selection", dtype="float32"
-        )(maps)
-        dropped = ScaleChannelDropout(
-            config.scale_dropout, seed=seed, name="scale_dropout", dtype="float32"
-        )(scale_logits)
-        logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
+        if config.spatial_selection == "none":
+            spacings = [plan.layers[-1].rows.output.spacing for plan in plans]
+            logits = scale_logits = CommonGrid(
+                config.input_size, spacings=spacings, name="selection", dtype="float32"
+            )(maps)
+        else:
+            scale_logits = SpatialSelection(
+                config.spatial_selection, name="selection", dtype="float32"
+            )(maps)
+            dropped = ScaleChannelDropout(
+                config.scale_dropout, seed=seed, name="scale_dropout", dtype="float32"
+            )(scale_logits)
+            logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
         super().__init__(inputs=image, outputs=logits, name=name, **kwargs)
         # === Config ===
         self.config = config
@@ -178,7 +186,10 @@ class GaussDerNet(ImageModel):
         return tuple(layer.name for layer in self.layers if not layer.trainable)
 
     def scale_logits_model(self) -> keras.Model:
-        """The same weights, giving (batch, scale channel, class) before pooling over scale."""
+        """The same weights, giving (batch, scale channel, class) before pooling over scale.
+
+        The output of a dense network is not pooled, so there it is the same.
+        """
         return ImageModel(self.input, self._scale_logits, name="scale_logits")
 
     def maps_model(self, layer: int | None = None) -> keras.Model:

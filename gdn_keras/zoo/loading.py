@@ -142,7 +142,8 @@ def load(
             - `input_channels`: 1 for grey images in a network for colour ones, or 3 the other way.
             - `channel_sigmas`: first-layer sigma of each scale channel; all share the weights.
             - `scale_pooling`: "max", "average" or "logsumexp".
-            - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
+            - `spatial_selection`: "centre", or "max" for objects that can be anywhere; "none" gives
+              (batch, height, width, scale channel, class), on the pixels of the image.
             - `padding`: "mirror" for photographs that fill the image.
             - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
     """
