@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo page verify test fuzz lint audit bench
+.PHONY: demo page docs verify test fuzz lint audit bench
 
 demo: $(VENV)/installed-core
 	$(BIN)/python demo.py
 
 page: $(VENV)/installed-onnx
 	$(BIN)/python -m export page --serve
+
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open out/site/index.html, or run: $(BIN)/mkdocs serve"
 
 verify: $(VENV)/installed-core
 	$(BIN)/python -m training verify fashion28_discrete_s1p00 --samples
@@ -45,6 +49,10 @@ $(VENV)/installed-onnx: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[onnx]"
 	touch $@ $(VENV)/installed-core
 
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@ $(VENV)/installed-core
+
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $@ $(VENV)/installed-core $(VENV)/installed-onnx
+	touch $@ $(VENV)/installed-core $(VENV)/installed-onnx $(VENV)/installed-docs

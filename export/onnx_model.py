@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.layers import CommonGrid
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.version import __version__
 
@@ -33,6 +34,9 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """The network as ONNX: batch norm folded, input `image`, output `logits`.
 
+    With `spatial_selection="none"`, `logits` has the axes (batch, height, width, scale channel,
+    class).
+
     Args:
         opset: version of ONNX' operators.
         with_scales: also the outputs `scale_logits` (batch, scale channel, class), before pooling,
@@ -48,6 +52,9 @@ def to_onnx(
         raise ValueError(
             f"`uint8` needs a network for pixels 0…255. Received: pixel_range={config.pixel_range}."
         )
+    dense = config.spatial_selection == "none"
+    if dynamic_size or with_scales:
+        config.reject_dense("`dynamic_size`" if dynamic_size else "`with_scales`")
     if dynamic_size:
         _check_dynamic(config)
         # all layers on all pixels: then no constant depends on the size
@@ -61,15 +68,18 @@ def to_onnx(
     if dynamic_size and config.spatial_selection == "centre":
         images = [_crop(graph, image, reach) for reach in input_reach(network)]
     maps = write_network(graph, network, images, dynamic=dynamic_size, split=split)
-    centre = config.spatial_selection == "centre"
-    selected = [_select(graph, x, config, dynamic=dynamic_size and centre) for x in maps]
-    outputs = [(LOGITS, TensorProto.FLOAT, ["batch", config.num_classes])]
+    outputs = [(LOGITS, TensorProto.FLOAT, ["batch", *network.output_shape[1:]])]
     if with_scales:
         count = len(config.channel_sigmas)
         outputs.append((SCALE_LOGITS, TensorProto.FLOAT, ["batch", count, config.num_classes]))
         outputs.append((SELECTED_SCALE, TensorProto.INT64, ["batch"]))
-    scales = graph.add("Concat", *selected, axis=1, name=SCALE_LOGITS)
-    graph.reduce(_POOLING[config.scale_pooling], scales, 1, name=LOGITS)
+    if dense:
+        _stack(graph, maps, network.get_layer("selection"))
+    else:
+        centre = config.spatial_selection == "centre"
+        selected = [_select(graph, x, config, dynamic=dynamic_size and centre) for x in maps]
+        scales = graph.add("Concat", *selected, axis=1, name=SCALE_LOGITS)
+        graph.reduce(_POOLING[config.scale_pooling], scales, 1, name=LOGITS)
     if with_scales:
         _selected_scale(graph)
     size = ["height", "width"] if dynamic_size else config.input_size
@@ -138,6 +148,18 @@ def _select(graph: Graph, x: str, config: GaussDerNetConfig, *, dynamic: bool) -
     centre = config.spatial_selection == "centre"
     x = graph.add("GlobalAveragePool" if centre else "GlobalMaxPool", x)
     return graph.add("Reshape", x, graph.integers(-1, 1, config.num_classes))
+
+
+def _stack(graph: Graph, maps: list[str], layer: CommonGrid) -> None:
+    """What `CommonGrid` computes from maps (batch, class, rows, columns)."""
+    resampled = []
+    for x, matrices in zip(maps, layer.matrices(), strict=True):
+        if matrices is not None:
+            rows, columns = map(graph.constant, (matrices[0], matrices[1].T))
+            x = graph.add("MatMul", graph.add("MatMul", rows, x), columns)
+        resampled.append(graph.add("Unsqueeze", x, graph.integers(1)))
+    scales = graph.add("Concat", *resampled, axis=1)  # (batch, scale, class, height, width)
+    graph.add("Transpose", scales, perm=[0, 3, 4, 1, 2], name=LOGITS)
 
 
 def _selected_scale(graph: Graph) -> None:

@@ -14,9 +14,11 @@ cpu.avoid_broken_amx()
 if TYPE_CHECKING or not quiet.is_command_line():
     from gdn_keras import zoo as zoo
     from gdn_keras.config import GaussDerNetConfig as GaussDerNetConfig
+    from gdn_keras.features import without_top as without_top
     from gdn_keras.model import GaussDerNet as GaussDerNet
     from gdn_keras.model import adapt as adapt
     from gdn_keras.model import at_scale as at_scale
     from gdn_keras.model import build_model as build_model
     from gdn_keras.model import fold as fold
     from gdn_keras.optimizer import ScaleAdamW as ScaleAdamW
+    from gdn_keras.zoo.classifier import ImageClassifier as ImageClassifier

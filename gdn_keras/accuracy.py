@@ -49,6 +49,7 @@ def evaluate(
     """
     from gdn_keras.progress import show_progress
 
+    model.config.reject_dense("The accuracy")
     keys = size_keys(dataset, sizes)
     white = model.config.pixel_range[1]
 

@@ -14,7 +14,7 @@ import scipy
 from gdn_keras import datasets
 from gdn_keras.checks import check_choice, check_integer, checked
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.image_files import decode_image, fit_image
+from gdn_keras.image_files import decode_image, fit_image, image_from_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,19 +51,20 @@ class Prediction:
 
 @checked
 def read_image(
-    path: str | os.PathLike,
+    image: str | os.PathLike | np.ndarray,
     *,
     config: GaussDerNetConfig,
     dataset: str,
     train_sizes: str | None = None,
     fit: str = "trained",
 ) -> Fitted:
-    """Read an image file and fit it to a network.
+    """Read an image file, or take raw pixels, and fit it to a network.
 
     Resizing keeps the aspect ratio (bicubic, antialiased) and the image stays centred. The rest of
     the network's input is filled as in training: black, mirrored or with the edge.
 
     Args:
+        image: the path of a file, or an array (height, width) or (height, width, colour), 0…255.
         config: of the network.
         dataset: what it was trained on, as `zoo.info` says; must be one of
             `gdn_keras.datasets.names()` for `fit="trained"`.
@@ -71,9 +72,14 @@ def read_image(
         fit: one of `FITS`.
     """
     check_choice("fit", fit, FITS)
-    if re.match(r"\w+://", str(path)):
-        raise ValueError(f"{path} is a URL, not an image file; download it first.")
-    image, notes = decode_image(Path(path), mode="RGB" if config.input_channels == 3 else "L")
+    path, mode = "array", "RGB" if config.input_channels == 3 else "L"
+    if isinstance(image, (str, os.PathLike)):
+        path = str(image)
+        if re.match(r"\w+://", path):
+            raise ValueError(f"{path} is a URL, not an image file; download it first.")
+        image, notes = decode_image(Path(path), mode=mode)
+    else:
+        image, notes = image_from_array(image, mode=mode)
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
     if fit == "trained" or dataset in datasets.names():
@@ -93,7 +99,7 @@ def read_image(
         notes.append(f"cut to {width}x{height}")
     if size[0] < width or size[1] < height:
         notes.append(f"surroundings up to {width}x{height} {fill}")
-    return Fitted(path=str(path), pixels=pixels, how=", ".join(notes) or "used unchanged")
+    return Fitted(path=path, pixels=pixels, how=", ".join(notes) or "used unchanged")
 
 
 @checked
@@ -135,6 +141,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
     from gdn_keras.model import layer_sigmas
 
     config = model.config
+    config.reject_dense("`classify`")
     per_scale = scale_logits(model, pixels)
     logits = pool_over_scales(per_scale, pooling=config.scale_pooling)
     shares = scale_shares(per_scale, pooling=config.scale_pooling)

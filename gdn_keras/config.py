@@ -89,9 +89,9 @@ class GaussDerNetConfig:
     compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
     truncation: float = 0.005  # share of a 1-D kernel that may be cut off
     padding: str = "zero"  # of every layer: zero, reflect or edge; of the image: mirror
-    spatial_selection: str = "centre"  # centre or max
-    scale_pooling: str = "average"  # max, average or logsumexp
-    scale_dropout: float = 0.0  # share of scale-channel outputs dropped in training
+    spatial_selection: str = "centre"  # centre or max; none: an output at every pixel
+    scale_pooling: str = "average"  # max, average or logsumexp; not with selection none
+    scale_dropout: float = 0.0  # share of outputs dropped in training; not with selection none
     final_batch_norm: bool = True
     final_relu: bool = True  # whether the last layer has an activation, too
     activation: str = "relu"  # of every layer: a name of `keras.activations`
@@ -122,6 +122,11 @@ class GaussDerNetConfig:
     def layer_widths(self) -> tuple[int, ...]:
         """Output feature channels of every layer, the last one included."""
         return (*self.widths, self.num_classes)
+
+    @property
+    def num_features(self) -> int:
+        """Features of the last layer but one: the length of the network's embeddings."""
+        return self.widths[-1]
 
     def blocks(self, *, folded: bool = False) -> tuple[Block, ...]:
         """The network from the image to the last maps; `folded` has no batch norm."""
@@ -162,6 +167,14 @@ class GaussDerNetConfig:
             self.compensate_integration,
             self.jet_order,
         )
+
+    def reject_dense(self, what: str) -> None:
+        """Raise a `ValueError` if the network has an output at every pixel, not one per image."""
+        if self.spatial_selection == "none":
+            raise ValueError(
+                f"{what} needs one output per image: `spatial_selection` must be 'centre' or "
+                "'max'. Received: spatial_selection='none'."
+            )
 
     def replace(self, **changes: Any) -> GaussDerNetConfig:
         """A copy with some fields changed; unknown names raise a `ValueError`."""

@@ -1,4 +1,4 @@
-"""Image files of any size and mode as arrays of one size."""
+"""Image files and arrays of any size and mode as arrays of one size."""
 
 from __future__ import annotations
 
@@ -54,6 +54,29 @@ def decode_image(path: Path, *, mode: str | None = None):
     if upright.size != image.size:
         notes.append("turned upright")
     return convert_image(upright, path, notes, mode=mode), notes
+
+
+def image_from_array(array: np.ndarray, *, mode: str | None = None):
+    """The same for raw pixels 0…255: grey, RGB or RGBA."""
+    from PIL import Image
+
+    pixels = np.asarray(array)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    colours = pixels.shape[2] if pixels.ndim == 3 else 1
+    if pixels.ndim not in (2, 3) or colours not in (1, 3, 4) or pixels.size == 0:
+        raise ValueError(
+            "`image` must be a path, or pixels of shape (height, width) or (height, width, colour) "
+            f"with 1, 3 or 4 colours. Received: shape {np.shape(array)}."
+        )
+    if pixels.dtype.kind not in "uif":
+        raise ValueError(f"`image` must have numbers. Received: dtype {pixels.dtype}.")
+    low, high = pixels.min(), pixels.max()
+    if not (low >= 0 and high <= 255):
+        raise ValueError(f"`image` must be from 0 to 255. Received: from {low:g} to {high:g}.")
+    notes: list[str] = []
+    image = Image.fromarray(np.round(pixels).astype(np.uint8))
+    return convert_image(image, "array", notes, mode=mode), notes
 
 
 def convert_image(image, path: Path | str, notes: list[str], *, mode: str | None):

@@ -9,16 +9,16 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_choice, check_integer, check_number, checked
-from gdn_keras.config import EVERY_PIXEL, Block, GaussDerNetConfig
+from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.image_model import ImageModel
 from gdn_keras.layers import (
+    CommonGrid,
     JetLayer,
     ScaleBatchNormalization,
     ScaleChannelDropout,
     ScalePooling,
     SpatialSelection,
 )
-from gdn_keras.layers.jet import is_fused
 from gdn_keras.scale_space import (
     ChannelPlan,
     discretisation_of,
@@ -50,7 +50,8 @@ class GaussDerNet(ImageModel):
 
     Layers are those of `blocks`, named `jet_k`, `norm_k` and, after the activation, `relu_k`
     (k = 1 … number of layers), then `selection`, `scale_dropout`, `pooling`. Every one of them
-    handles all scale channels.
+    handles all scale channels. With `spatial_selection="none"` the last two are left out, and the
+    output is dense: (batch, height, width, scale channel, class), on the pixels of the image.
 
     Args:
         config: a `GaussDerNetConfig` or the dict it makes.
@@ -111,13 +112,19 @@ class GaussDerNet(ImageModel):
                 )
                 maps = [activation(tensor) for tensor in maps]
             layer_maps.append(maps)
-        scale_logits = SpatialSelection(
-            config.spatial_selection, name="selection", dtype="float32"
-        )(maps)
-        dropped = ScaleChannelDropout(
-            config.scale_dropout, seed=seed, name="scale_dropout", dtype="float32"
-        )(scale_logits)
-        logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
+        if config.spatial_selection == "none":
+            spacings = [plan.layers[-1].rows.output.spacing for plan in plans]
+            logits = scale_logits = CommonGrid(
+                config.input_size, spacings=spacings, name="selection", dtype="float32"
+            )(maps)
+        else:
+            scale_logits = SpatialSelection(
+                config.spatial_selection, name="selection", dtype="float32"
+            )(maps)
+            dropped = ScaleChannelDropout(
+                config.scale_dropout, seed=seed, name="scale_dropout", dtype="float32"
+            )(scale_logits)
+            logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
         super().__init__(inputs=image, outputs=logits, name=name, **kwargs)
         # === Config ===
         self.config = config
@@ -142,7 +149,10 @@ class GaussDerNet(ImageModel):
         return tuple(layer.name for layer in self.layers if not layer.trainable)
 
     def scale_logits_model(self) -> keras.Model:
-        """The same weights, giving (batch, scale channel, class) before pooling over scale."""
+        """The same weights, giving (batch, scale channel, class) before pooling over scale.
+
+        The output of a dense network is not pooled, so there it is the same.
+        """
         return ImageModel(self.input, self._scale_logits, name="scale_logits")
 
     @checked
@@ -233,19 +243,16 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     their values, and a network for grey images takes the luma of colour ones.
     """
     config = model.config.replace(**changes)
-    new = GaussDerNet(
-        config,
-        folded=model.folded,
-        synchronized=model.synchronized,
-        seed=model.seed,
-        frozen=model.frozen,
-        dtype=model.policy,
-        name=model.name,
-    )
+    new = _rebuild(model, config=config)
     copy_weights(
         model, new, mixing=_MIXING.get((model.config.input_channels, config.input_channels))
     )
     return new
+
+
+def _rebuild(model: GaussDerNet, **changes: Any) -> GaussDerNet:
+    """A network of the same class and settings but for `changes`, with fresh weights."""
+    return type(model).from_config({**model.get_config(), **changes})
 
 
 @checked
@@ -296,7 +303,7 @@ def fold(model: GaussDerNet) -> GaussDerNet:
     """
     if model.folded:
         return model
-    folded = GaussDerNet(model.config, folded=True, dtype=model.policy, name=model.name)
+    folded = _rebuild(model, folded=True, frozen=())
     for block in model.blocks:
         source, target = model.get_layer(block.jet), folded.get_layer(block.jet)
         kernel = keras.ops.convert_to_numpy(source.kernel).astype("float64")
@@ -342,45 +349,3 @@ def clamped_sigmas(model: GaussDerNet) -> tuple[int, ...]:
         for k, (ratio, bounds) in enumerate(zip(ratios, ranges, strict=True), start=1)
         if np.isclose(ratio, bounds, rtol=1e-5, atol=0).any()
     )
-
-
-@checked
-def count_parameters(config: GaussDerNetConfig, *, as_paper: bool = False) -> int:
-    """Trainable parameters; `as_paper` counts one constant per pair of channels and no batch norm.
-
-    The constants of all inputs of a feature act only as their sum, and batch norm takes that away,
-    so the network itself has none of them.
-    """
-    total = 0
-    for block in config.blocks():
-        pairs, terms = block.c_in * block.c_out, len(block.terms)
-        if as_paper:
-            total += (terms + 1) * pairs
-        else:
-            total += terms * pairs + (2 if block.norm else 1) * block.c_out
-            total += config.learned_sigmas
-    return total
-
-
-@checked
-def count_multiply_adds(config: GaussDerNetConfig, *, dense: bool = False) -> int:
-    """Multiply-adds for one image: the matrix products and convolutions of the sampling plan.
-
-    Dense: the same operations on every pixel of the whole image in every layer.
-    """
-    if dense:  # of the image alone, even if it is extended; padding costs nothing
-        config = config.replace(padding="zero", window=False, **EVERY_PIXEL)
-    total = 0
-    for plan in channel_plans(config):
-        for block, layer in zip(config.blocks(), plan.layers, strict=True):
-            c_in, c_out = block.c_in, block.c_out
-            (h, w), ring = layer.output_size, layer.rows.ring
-            rows, columns = layer.rows.window.count, layer.columns.window.count
-            if is_fused(config.method, block.jet_order):
-                h_, w_ = h + 2 * ring, w + 2 * ring
-                total += c_in * (h_ * rows * columns + h_ * w_ * columns) + 9 * h * w * c_in * c_out
-            else:
-                terms, orders = len(block.terms), block.jet_order + 1
-                total += c_in * (orders * h * rows * columns + terms * h * w * columns)
-                total += terms * h * w * c_in * c_out
-    return total

@@ -85,7 +85,7 @@ def example(
     names: tuple[str, ...] = (),
     pair: tuple[float, float] | None = None,
     array: np.ndarray = None,
-    later: "Missing" = None,  # noqa: F821: as a class that only type checkers import
+    later: "Missing" = None,  # noqa: F821 (a class that only type checkers import)
 ):
     return number, count
 
@@ -145,7 +145,13 @@ def test_every_public_function_is_checked():
         "folders",
         "find",
     }
-    by_hand |= {"write_folder", "smoothing_kernel", "derivative_label", "scale_logits_model"}
+    by_hand |= {
+        "write_folder",
+        "smoothing_kernel",
+        "derivative_label",
+        "scale_logits_model",
+        "find",
+    }
     inner = {checks.__name__, "gdn_keras.pixels", "gdn_keras.scale_space.plan"}
     missing = []
     for module in (gdn_keras, scale_space, datasets, zoo, explain, filters, accuracy):

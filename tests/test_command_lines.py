@@ -17,7 +17,7 @@ from dataset_files import write_fashion
 from helpers import small_config
 from zoo_tools import write_tiny
 
-from gdn_keras import GaussDerNet, build_model, progress, quiet
+from gdn_keras import GaussDerNet, ImageClassifier, build_model, progress, quiet
 from gdn_keras.zoo import folder
 
 ROOT = Path(__file__).parent.parent
@@ -163,8 +163,9 @@ def test_saved_networks_load_after_importing_the_library_alone(tmp_path):
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
 
 
-def test_the_name_in_saved_configs_is_the_registered_one():
-    assert keras.saving.get_registered_name(GaussDerNet) == folder.REGISTERED_NAME
+def test_the_names_in_saved_configs_are_the_registered_ones():
+    names = [keras.saving.get_registered_name(cls) for cls in (GaussDerNet, ImageClassifier)]
+    assert tuple(names) == folder.REGISTERED_NAMES
 
 
 @pytest.mark.parametrize(

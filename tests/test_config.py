@@ -211,7 +211,7 @@ WRONG = {
     "compensate_integration": ([1], "True or False"),
     "truncation": ([0, 1e-13, 0.6, math.nan, None], "a number from 1e-12 to 0.5"),
     "padding": (["same", None], "one of ('zero', 'reflect', 'edge', 'mirror')"),
-    "spatial_selection": (["center", None], "one of ('centre', 'max')"),
+    "spatial_selection": (["center", None], "one of ('centre', 'max', 'none')"),
     "scale_pooling": (["mean", None], "one of ('max', 'average', 'logsumexp')"),
     "scale_dropout": ([1, 1.5, -0.1, math.nan, None], "in [0, 1)"),
     "final_batch_norm": ([0], "True or False"),

@@ -20,6 +20,7 @@ ROOT = registry.checkout()
 PAGES = (
     "datasets.md",
     "export.md",
+    "features.md",
     "networks.md",
     "numbers.md",
     "own_data.md",
@@ -117,6 +118,22 @@ def test_snippets_about_training():
     exec("\n".join(snippets("training.md", "python")), names)
     factor = names["model"].optimizer.sigma_learning_rate_factor
     assert factor == 0.1 and names["sigmas"].shape == (1, 3)
+
+
+@pytest.mark.heavy
+def test_snippets_about_features():
+    names = {}
+    exec("\n".join(snippets("features.md", "python")), names)
+    assert names["embeddings"].shape == (8, 128) and names["per_scale"].shape == (8, 7, 128)
+    np.testing.assert_allclose(names["per_scale"].mean(axis=1), names["embeddings"], atol=1e-4)
+    assert names["classifier"](names["images"]).shape == (8, 3)
+    assert names["heat"].shape == (2, 72, 72, 10)
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert pages == set(re.findall(r"docs/\w+\.md", navigation))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -28,6 +28,8 @@ LEVELS = {
     "gdn_keras.layers.replicas": 2,  # asks TensorFlow for its replicas, if that is the backend
     "gdn_keras.config": 3,
     "gdn_keras.image_model": 3,
+    "gdn_keras.counts": 3,
+    "gdn_keras.features": 3,
     "gdn_keras.model": 3,
     "gdn_keras.optimizer": 3,
     "gdn_keras.datasets": 4,
@@ -64,6 +66,8 @@ FORBIDDEN = {
     "gdn_keras.layers": BACKENDS,
     "gdn_keras.config": BACKENDS,
     "gdn_keras.image_model": BACKENDS,
+    "gdn_keras.counts": BACKENDS,
+    "gdn_keras.features": BACKENDS,
     "gdn_keras.model": BACKENDS,
     "gdn_keras.optimizer": BACKENDS,
     "gdn_keras.explain": BACKENDS,

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from gdn_keras import layers
 from gdn_keras.layers import (
+    CommonGrid,
     JetLayer,
     ScaleBatchNormalization,
     ScaleChannelDropout,
@@ -44,6 +45,7 @@ CONTRACT = {  # how a layer is made, and the shape(s) it takes
     "norm of three channels": (lambda **kw: ScaleBatchNormalization(**kw), MAPS),
     "centre": (lambda **kw: SpatialSelection("centre", **kw), MAPS),
     "spatial max": (lambda **kw: SpatialSelection("max", **kw), MAPS),
+    "grid": (lambda **kw: CommonGrid((21, 16), spacings=(2, 4, 8), **kw), MAPS),
     "max": (lambda **kw: ScalePooling("max", **kw), (None, 4, 3)),
     "average": (lambda **kw: ScalePooling("average", **kw), (None, 4, 3)),
     "logsumexp at points": (lambda **kw: ScalePooling("logsumexp", **kw), (None, 4, 6, 5, 3)),

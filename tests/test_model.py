@@ -17,13 +17,12 @@ from helpers import (
 
 from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
 from gdn_keras.config import ACTIVATIONS, EVERY_PIXEL
+from gdn_keras.counts import count_multiply_adds, count_parameters
 from gdn_keras.layers import SpatialSelection
 from gdn_keras.model import (
     channel_plans,
     clamped_sigmas,
     copy_weights,
-    count_multiply_adds,
-    count_parameters,
     layer_sigmas,
     sigma_ranges,
 )

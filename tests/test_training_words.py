@@ -131,7 +131,7 @@ def test_a_command_has_no_option_that_it_ignores(command, unread, capsys):
 def _contributed() -> recipes.Recipe:
     """What the snippet yields, run in the module where it belongs."""
     text = (CHECKOUT / "CONTRIBUTING.md").read_text()
-    (snippet,) = re.findall(r"(?ms)^   ```python\n(.*?)^   ```", text)
+    (snippet,) = re.findall(r"(?ms)^    ```python\n(.*?)^    ```", text)
     scope = vars(recipes).copy()
     exec(textwrap.dedent(snippet), scope)
     (recipe,) = scope["_edge_recipes"]()
@@ -152,7 +152,7 @@ def test_the_configuration_that_contributing_adds_can_be_trained():
 
 def test_the_commands_of_contributing_are_right():
     text = (CHECKOUT / "CONTRIBUTING.md").read_text()
-    lines = re.findall(r"(?m)^   (python -m training .*)$", text)
+    lines = re.findall(r"(?m)^    (python -m training .*)$", text)
     words = [shlex.split(line, comments=True)[3:] for line in lines]
     for command in words:
         make_parser().parse_args(command)

@@ -13,8 +13,8 @@ from zoo_tools import predict, write_tiny
 from gdn_keras import zoo
 from gdn_keras.accuracy import size_keys
 from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.counts import count_multiply_adds, count_parameters
 from gdn_keras.datasets import get, load_samples
-from gdn_keras.model import count_multiply_adds, count_parameters
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.weights import file_sha256
 from training import recipes

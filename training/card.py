@@ -9,9 +9,10 @@ import numpy as np
 from gdn_keras import datasets, markdown, plots, zoo
 from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.counts import count_parameters
 from gdn_keras.datasets import DataSet
 from gdn_keras.datasets.dataset import shown_sizes
-from gdn_keras.model import channel_plans, count_parameters, sigma_ranges
+from gdn_keras.model import channel_plans, sigma_ranges
 from gdn_keras.zoo.records import LICENCE
 
 from .budgets import MORE

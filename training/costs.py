@@ -12,8 +12,9 @@ import numpy as np
 
 from gdn_keras import cpu, datasets
 from gdn_keras.config import GaussDerNetConfig
+from gdn_keras.counts import count_multiply_adds
 from gdn_keras.files import replace_file
-from gdn_keras.model import count_multiply_adds, fold
+from gdn_keras.model import fold
 
 from .budgets import DENSITY, REACH, Plan, plan_run
 from .measurement import BATCH, test_sizes

@@ -45,7 +45,7 @@ from gdn_keras.checks import (
 from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
 
 PADDINGS = ("zero", "reflect", "edge", "mirror")
-SELECTIONS = ("centre", "max")
+SELECTIONS = ("centre", "max", "none")
 # A product with a matrix takes 1.5 + 0.018 samples, a sliding kernel 2.7 + 0.04 weights
 # nanoseconds per value (smoothing and its gradient, benchmarks/smoothing.py): they meet here.
 SLIDE_FROM = 80  # samples …
@@ -156,7 +156,7 @@ def plan_channel(
         smoothing: the kernel and the padding.
         ring: samples around a layer's output that its differences need (0 if the method's kernels
             are derivatives themselves).
-        selection: "centre" or "max"; what is read of the last layer.
+        selection: what is read of the last layer: the centre, or everything ("max", "none").
         density: samples per sigma on the coarse grids; None keeps every pixel.
         reach: how far layers are computed, as a factor on the radius of all later layers together;
             None as far as their radii add up.
@@ -196,7 +196,7 @@ def plan_channel(
             spacings=spacings,
             smoothing=smoothing,
             ring=ring,
-            everywhere=not window or selection == "max",
+            everywhere=not window or selection != "centre",
             reach=reach,
         )
         for size in image_size
@@ -364,6 +364,18 @@ def _first_touched(axis: Axis, length: int) -> np.ndarray:
 def _margin(axis: Axis) -> int:
     """Samples of the domain before the first one of the window."""
     return (axis.domain.count - axis.window.count) // 2
+
+
+def interpolation(source: Grid, target: Grid) -> np.ndarray:
+    """A with A x = the samples x on `source`, read at the positions of `target`.
+
+    Linear between two samples, so a sample that is in both grids keeps its value; beyond the
+    outermost samples the value is theirs.
+    """
+    positions = (np.arange(target.count) - (target.count - 1) / 2) * target.spacing
+    index = positions / source.spacing + (source.count - 1) / 2
+    index = np.clip(index, 0, source.count - 1)[:, None]
+    return np.maximum(0.0, 1 - np.abs(index - np.arange(source.count))).astype(np.float32)
 
 
 def _fold(index: np.ndarray, count: int, padding: str) -> np.ndarray:

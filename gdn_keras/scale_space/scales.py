@@ -1,6 +1,6 @@
 """Scale levels: geometric over the layers of a scale channel and over the scale channels.
 
-sigma[n][k] = ratio**(k - 1) * spacing**(n - 1) * first, for layers k = 1, 2, … and scale channels
+`sigma[n][k] = ratio**(k - 1) * spacing**(n - 1) * first`, for layers k = 1, 2, … and scale channels
 n = 1, 2, … (eq. sigma-geometric-multi and sigma0-multichan).
 """
 

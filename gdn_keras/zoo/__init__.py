@@ -7,6 +7,7 @@
 | module            | content                                                             |
 |-------------------|---------------------------------------------------------------------|
 | `loading.py`      | the functions above and `download`                                  |
+| `classifier.py`   | `ImageClassifier`, the class of the networks that `load` returns    |
 | `search.py`       | where networks are, in which order they are searched for            |
 | `folder.py`       | the folder of a network: its files, how it is read and written      |
 | `records.py`      | what is in `metrics.json` and in the registry                       |

@@ -38,7 +38,8 @@ DESCRIPTION_FILES = (CONFIG_FILE, METRICS_FILE, RECIPE_FILE, CARD_FILE)  # all b
 # the name of a range of object sizes. Other keys belong to the trainer.
 RECIPE_KEYS = {"name": str, "budget": str, "seed": int, "lineage": list[str]}
 OWN_DATA = "own_data"  # key of recipe.json: there are DATA_FILES
-REGISTERED_NAME = "gdn_keras>GaussDerNet"  # of the class of the networks in Keras
+# of the classes of networks in Keras
+REGISTERED_NAMES = ("gdn_keras>GaussDerNet", "gdn_keras>ImageClassifier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +135,8 @@ def write_folder(
     """
     import keras
 
-    from gdn_keras.model import build_model, count_multiply_adds, count_parameters
+    from gdn_keras.counts import count_multiply_adds, count_parameters
+    from gdn_keras.model import build_model
 
     path = Path(path)
     for name in figures or {}:
@@ -200,7 +202,7 @@ def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:
 
 def _check_config(data: dict[str, Any]) -> GaussDerNetConfig:
     """The config itself, or inside what `keras.saving` writes: a repository on the Hub is both."""
-    if data.get("registered_name") == REGISTERED_NAME:
+    if data.get("registered_name") in REGISTERED_NAMES:
         inner = data.get("config")
         data = inner.get("config") if isinstance(inner, dict) else inner
         if not isinstance(data, dict):

@@ -117,6 +117,7 @@ def load(
     name: str | os.PathLike,
     *,
     weights: bool = True,
+    include_top: bool = True,
     revision: str | None = None,
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
@@ -125,6 +126,8 @@ def load(
     """A network of the zoo as a Keras model: raw pixels 0…255 in, logits out.
 
     >>> model = load("fashion_avg_2jet")
+    >>> model.classify("photo.jpg")                               # see `ImageClassifier`
+    >>> features = load("fashion_avg_2jet", include_top=False)    # embeddings, see `without_top`
     >>> model = load("fashion_avg_2jet", num_classes=5)           # a new last layer, the rest kept
     >>> model = load("fashion_avg_2jet", input_size=(128, 96), spatial_selection="max")
 
@@ -136,6 +139,8 @@ def load(
         name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
         weights: False gives the network with fresh weights; their file is neither needed nor
             downloaded.
+        include_top: False leaves out the last layer, and the network gives embeddings, (batch,
+            `info(name).num_features`), instead of logits.
         revision: branch, tag or commit on the Hub; then only the Hub and its cache are searched.
         offline: True never uses the internet. Default: the value of HF_HUB_OFFLINE.
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
@@ -148,21 +153,31 @@ def load(
             - `input_channels`: 1 for grey images in a network for colour ones, or 3 the other way.
             - `channel_sigmas`: first-layer sigma of each scale channel; all share the weights.
             - `scale_pooling`: "max", "average" or "logsumexp".
-            - `spatial_selection`: "centre", or "max" for objects that can be anywhere.
+            - `spatial_selection`: "centre", or "max" for objects that can be anywhere; "none" gives
+              (batch, height, width, scale channel, class), on the pixels of the image.
             - `padding`: "mirror" for photographs that fill the image.
             - `pixel_range`: (0, 1) for images whose pixels are 0…1 instead of 0…255.
             - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
     """
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
     folder = read(name, **where) if weights else None
-    config = folder.config if weights else info(name, **where).config
+    record = folder.info() if weights else info(name, **where)
+    config = record.config
     changed = _changed(config, config_changes)
-    from gdn_keras.model import adapt, build_model  # after all checks: Keras takes seconds to load
+    given = [k for k in ("num_classes", "class_names") if config_changes.get(k) is not None]
+    if given and not include_top:
+        raise ValueError(
+            "`include_top` must be True to change the classes, which only the last layer has. "
+            f"Received: include_top=False, {given[0]}={config_changes[given[0]]!r}."
+        )
+    from gdn_keras.features import without_top  # after all checks: Keras takes seconds to load
+    from gdn_keras.model import adapt
+    from gdn_keras.zoo.classifier import ImageClassifier
 
     channels = changed.input_channels
     if weights:  # which have the channels of the network
         changed = changed.replace(input_channels=config.input_channels)
-    model = build_model(changed)
+    model = ImageClassifier(changed, dataset=record.dataset, train_sizes=record.train_sizes)
     if weights:
         fields = ("num_classes", "class_names")
         same = all(getattr(changed, field) == getattr(config, field) for field in fields)
@@ -170,7 +185,9 @@ def load(
         arrays = read_weights(folder.weights_file, sha256=folder.metrics.weights_sha256)
         assign_weights(model, arrays, fresh=fresh, source=str(folder.weights_file))
         logger.debug("loaded %s", folder.weights_file)
-    return model if channels == changed.input_channels else adapt(model, input_channels=channels)
+    if channels != changed.input_channels:
+        model = adapt(model, input_channels=channels)
+    return model if include_top else without_top(model)
 
 
 @checked

@@ -219,6 +219,11 @@ class ModelInfo:
         return self.weights_sha256 is not None
 
     @property
+    def num_features(self) -> int:
+        """The length of the embeddings that `load(name, include_top=False)` gives."""
+        return self.config.num_features
+
+    @property
     def pooling(self) -> str:
         """How scale channels are pooled; "single" if there is only one."""
         return self.config.scale_pooling if len(self.config.channel_sigmas) > 1 else "single"
@@ -244,6 +249,7 @@ class ModelInfo:
                 f"{height} x {width} x {config.input_channels}, raw pixels 0…{white:g}",
             ),
             ("classes", ", ".join(config.class_names) or str(config.num_classes)),
+            ("features", f"{self.num_features}, with include_top=False"),
             ("scale channels", f"{len(config.channel_sigmas)} (sigma {sigmas}), {self.pooling}"),
             ("layers", f"{config.num_layers}, {config.jet_order}-jet, {config.method}"),
             ("selection", f"{config.spatial_selection}, padding {config.padding}"),

@@ -1,0 +1,125 @@
+"""`zoo.load(name).classify(…)`: files and arrays to predictions, in one call."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import assert_rounded
+from PIL import Image
+from zoo_tools import predict, tiny_config, write_tiny
+
+from gdn_keras import GaussDerNet, ImageClassifier, adapt, fold, without_top, zoo
+from gdn_keras.datasets import load_samples
+
+FASHION = "rescaled_fashion_mnist"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A network for canvases of 72 x 72 pixels with garments of 28 x 28."""
+    return write_tiny(tmp_path_factory.mktemp("zoo"), "net", dataset=FASHION).path
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return zoo.load(folder)
+
+
+@pytest.fixture(scope="module")
+def garments(tmp_path_factory):
+    """Three garments alone as files, and on their canvases."""
+    canvases = load_samples(FASHION).images[:3]
+    paths = [tmp_path_factory.mktemp("files") / f"{k}.png" for k in range(3)]
+    for path, canvas in zip(paths, canvases, strict=True):
+        Image.fromarray(canvas[22:50, 22:50, 0]).save(path)
+    return paths, canvases
+
+
+def probabilities(model, images):
+    logits = predict(model, images).astype("float64")
+    logits = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return logits / logits.sum(axis=1, keepdims=True)
+
+
+def test_files_arrays_and_canvases_are_the_same_images(model, garments):
+    paths, canvases = garments
+    expected = probabilities(model, canvases)
+    alone = [np.asarray(Image.open(path)) for path in paths]
+    colour = [np.repeat(array[..., None], 3, axis=2) for array in alone]
+    for images in (paths, [str(p) for p in paths], alone, colour, canvases, list(canvases)):
+        found = model.classify(images, top=10)
+        assert len(found) == 3
+        for prediction, row in zip(found, expected, strict=True):
+            shown = np.zeros(10)
+            for index, name, probability in prediction.classes:
+                assert name == model.config.class_names[index]
+                shown[index] = probability
+            assert_rounded(shown, row)
+    one = model.classify(paths[1])
+    assert len(one.classes) == 3 and one.classes[0][0] == expected[1].argmax()
+    assert model.classify(canvases[1]) == one
+    assert model.classify(canvases[1, :, :, 0]) == one
+    assert model.classify([]) == []
+
+
+def test_another_fit(model, garments):
+    paths, canvases = garments
+    path = paths[0]
+    enlarged = np.asarray(Image.open(path).resize((72, 72), Image.Resampling.BICUBIC))
+    assert model.classify(path, fit="contain") == model.classify(enlarged)
+    with pytest.raises(ValueError, match="`fit` must be one of .* Received: fit='stretch'"):
+        model.classify(path, fit="stretch")
+
+
+def test_a_network_of_unknown_data_fills_its_input(garments):
+    path = garments[0][0]
+    model = ImageClassifier(tiny_config(FASHION))
+    assert model.classify(path) == model.classify(path, fit="contain")
+    with pytest.raises(ValueError, match="use another `fit` than 'trained'"):
+        model.classify(path, fit="trained")
+
+
+def test_saved_adapted_and_folded_networks_classify(model, garments, tmp_path):
+    path = garments[0][0]
+    expected = model.classify(path)
+    model.save(tmp_path / "net.keras")
+    loaded = keras.saving.load_model(tmp_path / "net.keras")
+    assert type(loaded) is ImageClassifier and loaded.get_config() == model.get_config()
+    assert loaded.classify(path) == expected == adapt(model).classify(path)
+    folded = fold(model).classify(path)
+    assert folded.classes[0][:2] == expected.classes[0][:2]
+    assert folded.classes[0][2] == pytest.approx(expected.classes[0][2], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "image, message",
+    [
+        (np.zeros((5, 5, 2)), r"or \(height, width, colour\) with 1, 3 or 4 colours.*\(5, 5, 2\)"),
+        (np.zeros(7), r"Received: shape \(7,\)"),
+        (np.zeros((0, 5)), r"Received: shape \(0, 5\)"),
+        (np.full((5, 5), 300.0), "`image` must be from 0 to 255. Received: from 300 to 300."),
+        (np.full((5, 5), np.nan), "`image` must be from 0 to 255. Received: from nan"),
+        (np.full((5, 5), "a"), "`image` must have numbers. Received: dtype <U1."),
+    ],
+)
+def test_arrays_that_are_no_images(model, image, message):
+    with pytest.raises(ValueError, match=message):
+        model.classify([image])
+
+
+def test_missing_files_are_named(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no file .*nowhere.png"):
+        model.classify(tmp_path / "nowhere.png")
+
+
+def test_embeddings_of_the_zoo(folder, model, garments):
+    _, canvases = garments
+    features = zoo.load(folder, include_top=False)
+    info = zoo.info(folder)
+    assert type(features) is GaussDerNet and info.num_features == 5 == features.output_shape[1]
+    assert "5, with include_top=False" in str(info)
+    assert_rounded(predict(features, canvases), predict(without_top(model), canvases))
+    wide = zoo.load(folder, include_top=False, input_size=(72, 90), input_channels=3)
+    assert wide.input_shape == (None, 72, 90, 3) and wide.output_shape == (None, 5)
+    assert zoo.load(folder, include_top=False, weights=False).output_shape == (None, 5)
+    with pytest.raises(ValueError, match="`include_top` must be True.*False, num_classes=3"):
+        zoo.load(folder, include_top=False, num_classes=3)
