@@ -15,6 +15,7 @@ from gdn_keras import datasets
 from gdn_keras.checks import check_choice, check_integer, checked
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.image_files import decode_image, fit_image, image_from_array
+from gdn_keras.pixels import in_pixel_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +55,7 @@ def read_image(
     image: str | os.PathLike | np.ndarray,
     *,
     config: GaussDerNetConfig,
-    dataset: str,
+    dataset: str | None,
     train_sizes: str | None = None,
     fit: str = "trained",
 ) -> Fitted:
@@ -64,7 +65,8 @@ def read_image(
     the network's input is filled as in training: black, mirrored or with the edge.
 
     Args:
-        image: the path of a file, or an array (height, width) or (height, width, colour), 0…255.
+        image: the path of a file, or an array (height, width) or (height, width, colour), uint8
+            or in the range of the network's pixels.
         config: of the network.
         dataset: what it was trained on, as `zoo.info` says; must be one of
             `gdn_keras.datasets.names()` for `fit="trained"`.
@@ -79,7 +81,7 @@ def read_image(
             raise ValueError(f"{path} is a URL, not an image file; download it first.")
         image, notes = decode_image(Path(path), mode=mode)
     else:
-        image, notes = image_from_array(image, mode=mode)
+        image, notes = image_from_array(_raw(image, config.pixel_range), mode=mode)
     height, width = config.input_size
     trained_side, fill = None, _FILLS[config.padding]
     if fit == "trained" or dataset in datasets.names():
@@ -102,9 +104,20 @@ def read_image(
     return Fitted(path=path, pixels=pixels, how=", ".join(notes) or "used unchanged")
 
 
+def _raw(image: np.ndarray, pixel_range: tuple[float, float]) -> np.ndarray:
+    """Pixels 0…255; arrays of another type than uint8 are in the range of the network."""
+    image = np.asarray(image)
+    if image.dtype == np.uint8:
+        return image
+    low, high = pixel_range
+    image = image[..., None] if image.ndim == 2 else image
+    image = in_pixel_range(image[None], pixel_range, name="image")[0]
+    return (image - low) * np.float32(255 / (high - low))
+
+
 @checked
 def as_in_training(
-    config: GaussDerNetConfig, *, dataset: str, train_sizes: str | None = None
+    config: GaussDerNetConfig, *, dataset: str | None, train_sizes: str | None = None
 ) -> tuple[int | None, str]:
     """The longer side objects had in training, None if they filled the input, and the surroundings.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gdn_keras.checks import checked
 from gdn_keras.model import GaussDerNet, copy_weights
 
 
+@checked
 def without_top(model: GaussDerNet) -> GaussDerNet:
     """The same weights without the last layer: `config.num_features` numbers per image.
 

@@ -136,22 +136,9 @@ def test_choices_and_bounds():
 
 def test_every_public_function_is_checked():
     """A new one without `@checked` (or `check_choice` on its only argument) is noticed here."""
-    by_hand = {
-        "discretisation_of",
-        "names",
-        "get",
-        "tfds_builder",
-        "known_models",
-        "folders",
-        "find",
-    }
-    by_hand |= {
-        "write_folder",
-        "smoothing_kernel",
-        "derivative_label",
-        "scale_logits_model",
-        "find",
-    }
+    by_hand = {"discretisation_of", "names", "get", "tfds_builder", "known_models", "folders"}
+    by_hand |= {"write_folder", "smoothing_kernel", "derivative_label", "scale_logits_model"}
+    by_hand |= {"find"}
     inner = {checks.__name__, "gdn_keras.pixels", "gdn_keras.scale_space.plan"}
     missing = []
     for module in (gdn_keras, scale_space, datasets, zoo, explain, filters, accuracy):

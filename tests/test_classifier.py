@@ -97,8 +97,11 @@ def test_saved_adapted_and_folded_networks_classify(model, garments, tmp_path):
         (np.zeros(7), r"Received: shape \(7,\)"),
         (np.zeros((0, 5)), r"Received: shape \(0, 5\)"),
         (np.full((5, 5), 300.0), "`image` must be from 0 to 255. Received: from 300 to 300."),
-        (np.full((5, 5), np.nan), "`image` must be from 0 to 255. Received: from nan"),
-        (np.full((5, 5), "a"), "`image` must have numbers. Received: dtype <U1."),
+        (
+            np.full((5, 5), np.nan),
+            "finite pixels. Received: nan at image 0, row 0, column 0",
+        ),
+        (np.full((5, 5), "a"), "an array of real numbers. Received: image=<U1"),
     ],
 )
 def test_arrays_that_are_no_images(model, image, message):
@@ -123,3 +126,19 @@ def test_embeddings_of_the_zoo(folder, model, garments):
     assert zoo.load(folder, include_top=False, weights=False).output_shape == (None, 5)
     with pytest.raises(ValueError, match="`include_top` must be True.*False, num_classes=3"):
         zoo.load(folder, include_top=False, num_classes=3)
+
+
+def test_pixels_in_another_range_are_taken_or_reported(folder, model, garments):
+    """Floats in 0…1: those of a network for them, alone and on a canvas; a warning from others."""
+    paths, canvases = garments
+    alone = np.asarray(Image.open(paths[0]))
+    unit = zoo.load(folder, pixel_range=(0, 1))
+    expected = model.classify(alone)
+    for image in (alone, alone / 255, canvases[0], canvases[0] / 255):
+        found = unit.classify([image, paths[0]])  # a list of both kinds
+        for prediction in found:
+            assert prediction.classes[0][:2] == expected.classes[0][:2]
+            assert prediction.classes[0][2] == pytest.approx(expected.classes[0][2], rel=1e-3)
+    for image in (alone / 255, canvases[0] / 255):
+        with pytest.warns(UserWarning, match=r"should have pixels in 0…255, but .* from 0 to"):
+            model.classify(image)

@@ -11,6 +11,7 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet
+from gdn_keras.pixels import in_pixel_range
 
 if TYPE_CHECKING:
     from gdn_keras.classify import Prediction
@@ -49,9 +50,10 @@ class ImageClassifier(GaussDerNet):
         >>> model.classify(["a.png", "b.png"])          # one `Prediction` each
 
         Args:
-            images: the path of an image file, or raw pixels 0…255 of shape (height, width, colour)
-                or (height, width); or several of them, as a list or as an array of four axes. An
-                array of the network's input size is used unchanged; all else is fitted.
+            images: the path of an image file, or pixels of shape (height, width, colour) or
+                (height, width), uint8 or in the network's `pixel_range`; or several of them, as a
+                list or as an array of four axes. An array of the network's input size is used
+                unchanged; all else is fitted.
             top: how many classes.
             fit: how images are fitted, one of `gdn_keras.classify.FITS`. Default: "trained" if
                 the network's data set is known, otherwise "contain".
@@ -72,9 +74,15 @@ class ImageClassifier(GaussDerNet):
             image = np.asarray(image)
             pixels = image[..., None] if image.ndim == 2 else image
             if pixels.shape == (*self.config.input_size, self.config.input_channels):
-                return pixels
+                return self._in_range(pixels)
         trained = {"dataset": self.dataset, "train_sizes": self.train_sizes}
-        return read_image(image, config=self.config, fit=fit, **trained).pixels
+        return self._in_range(read_image(image, config=self.config, fit=fit, **trained).pixels)
+
+    def _in_range(self, pixels: np.ndarray) -> np.ndarray:
+        """Raw pixels as the network takes them; other arrays are taken to be in its range."""
+        if pixels.dtype != np.uint8:
+            return pixels
+        return in_pixel_range(pixels[None], self.config.pixel_range)[0]
 
     def get_config(self):
         trained = {"dataset": self.dataset, "train_sizes": self.train_sizes}
