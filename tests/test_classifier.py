@@ -95,7 +95,7 @@ def test_saved_adapted_and_folded_networks_classify(model, garments, tmp_path):
     [
         (np.zeros((5, 5, 2)), r"or \(height, width, colour\) with 1, 3 or 4 colours.*\(5, 5, 2\)"),
         (np.zeros(7), r"Received: shape \(7,\)"),
-        (np.zeros((0, 5)), r"Received: shape \(0, 5\)"),
+        (np.zeros((0, 5)), r"Received: shape \(0, 5, 1\)"),
         (np.full((5, 5), 300.0), "`image` must be from 0 to 255. Received: from 300 to 300."),
         (
             np.full((5, 5), np.nan),
