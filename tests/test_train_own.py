@@ -187,7 +187,7 @@ def test_the_recipe_is_that_of_another_network_for_other_images(data):
     recipe = own.make_recipe(like, clothes, name="mine", options=options)
     assert recipe.config == like.config.replace(num_classes=3, class_names=CLASSES)
     assert (recipe.batch_size, recipe.epochs, recipe.flip) == (24, round(4000 / 24), True)
-    assert recipe.colour_jitter and recipe.train_split == "train+validation"
+    assert recipe.colour_jitter and recipe.train_split == "train"
     plan = own.make_plan(recipe, start=None)
     assert [(s.name, s.epochs) for s in plan.stages] == [("single", 8 * 167), ("together", 167)]
     assert plan.stages[0].config.channel_sigmas == (1.0,)

@@ -97,14 +97,14 @@ def make_recipe(like: Recipe, dataset: DataSet, *, name: str, options: OwnOption
     )
     if dataset.surroundings != datasets.get(like.dataset).surroundings:
         config = config.replace(padding=_PADDINGS[dataset.surroundings])
-    images = sum(len(dataset.loader.source.parts.get(s, ())) for s in ("train", "validation"))
+    images, _ = dataset.num_images
     return dataclasses.replace(
         like,
         name=name,
         group=OWN,
         dataset=dataset.name,
         config=config,
-        train_split="train+validation",
+        train_split="train",  # a validation split is somebody's to choose settings with
         train_sizes=None,
         batch_size=min(like.batch_size, images),
         epochs=options.epochs or max(EPOCHS, round(IMAGES / images)),
