@@ -17,12 +17,14 @@ from PIL import Image
 from zoo_tools import write_tiny
 
 import gdn_keras
+from export.__main__ import main as export
 from gdn_keras import GaussDerNetConfig, datasets, explain, layers, scale_space, zoo
 from gdn_keras.__main__ import main
 from gdn_keras.classify import FITS, classify, read_image
 from gdn_keras.datasets import resize
 from gdn_keras.filters import closest_derivatives, effective_filters, strongest_pairs
 from gdn_keras.zoo import registry
+from training.__main__ import main as training
 
 SMALL = {f.name: getattr(small_config(), f.name) for f in dataclasses.fields(GaussDerNetConfig)}
 PIXELS = np.zeros((2, 9, 9, 1), np.uint8)
@@ -360,19 +362,43 @@ WORDS = st.one_of(
 )
 
 
+# of the other two, what does nothing without the name of a network
+COMMANDS = [
+    *((training, name) for name in ("run", "evaluate", "publish", "verify", "list")),
+    *((export, name) for name in ("onnx", "saved-model", "litert", "hub", "sign")),
+]
+OPTIONS = st.one_of(
+    st.sampled_from(["nothing", "--seed", "--runs", "--set", "--budget", "--precision", "--limit"]),
+    st.sampled_from(["--opset", "--density", "--size", "--repo", "a/b", "--key", "--dry-run"]),
+    st.sampled_from(["0", "-1", "nan", "epochs=x", "1x1", "", "\0", "--help"]),
+    st.text(alphabet="ab-=/ä", max_size=4),
+)
+
+
+def assert_answer(command, words, capsys):
+    try:
+        code = command(words)
+    except SystemExit as end:
+        code = end.code
+    errors = capsys.readouterr().err
+    assert code in (0, 1, 2)
+    assert (code != 0) == ("error: " in errors), errors
+    assert "Traceback" not in errors
+
+
 @examples(300)
 @given(words=st.lists(WORDS, max_size=6))
 def test_command_lines(folder, monkeypatch, capsys, words):
     assume("evaluate" not in words[:1] or "net" not in words)  # which would load a data set
     monkeypatch.setenv("GDN_KERAS_ZOO", str(folder.parent))
-    try:
-        code = main(words)
-    except SystemExit as end:
-        code = end.code
-    captured = capsys.readouterr()
-    assert code in (0, 1, 2)
-    assert (code != 0) == ("error: " in captured.err), captured.err
-    assert "Traceback" not in captured.err
+    assert_answer(main, words, capsys)
+
+
+@examples(150)
+@given(command=st.sampled_from(COMMANDS), words=st.lists(OPTIONS, max_size=5))
+def test_the_other_command_lines(capsys, command, words):
+    run, name = command
+    assert_answer(run, [name, *words], capsys)
 
 
 def test_an_error_of_another_library_is_a_failure():

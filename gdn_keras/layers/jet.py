@@ -120,9 +120,11 @@ class JetLayer(keras.layers.Layer):
         self.use_bias = use_bias
         self.learned_ratio = learned_ratio
         self.ratio_range = tuple(ratio_range)
-        self.plans = plans and tuple(
-            plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
-        )
+        self.plans = None
+        if plans is not None and len(plans):
+            self.plans = tuple(
+                plan if isinstance(plan, LayerPlan) else LayerPlan.from_list(plan) for plan in plans
+            )
         if self.plans and len(self.plans) != len(self._sigmas()):
             raise ValueError(
                 f"`plans` must be one for each of {len(self._sigmas())} sigmas. "
