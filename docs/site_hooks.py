@@ -82,6 +82,8 @@ def _convert(notebook: Path) -> tuple[str, dict[str, bytes]]:
         source = "".join(cell["source"])
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
         for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":  # the log of TensorFlow
+                continue
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
                 name = f"{notebook.stem}_{len(pictures)}.png"

@@ -10,8 +10,8 @@ neighbours   the share of a query's ten nearest images of the gallery that are t
 k-NN         the accuracy of a vote of these ten
 probe        the accuracy of a linear layer that was trained on the embeddings of the gallery
 
-It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes about
-six minutes on one core of a CPU.
+It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes a
+few minutes on one core of a CPU.
 """
 
 import argparse
@@ -82,8 +82,8 @@ def main(argv: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", nargs="?", default=DEFAULT)
-    parser.add_argument("--train", type=int, default=12_000, help="images that train the CNN")
-    parser.add_argument("--gallery", type=int, default=1000, help="images, of those that train it")
+    parser.add_argument("--train", type=int, default=6000, help="images that train the CNN")
+    parser.add_argument("--gallery", type=int, default=600, help="images, of those that train it")
     parser.add_argument("--queries", type=int, default=100, help="test images of each size")
     parser.add_argument("--epochs", type=int, default=4, help="of the CNN")
     arguments = parser.parse_args(argv)

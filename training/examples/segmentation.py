@@ -7,8 +7,8 @@ the head takes the largest over the scale channels. It learns, from garments of 
 size at random places, which pixels are background and which belong to which kind of garment. It is
 then measured at sizes that it was not trained on, beside the same network with one scale channel.
 
-It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes about
-six minutes on one core of a CPU.
+It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes a
+few minutes on one core of a CPU.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from gdn_keras.datasets import Arrays, load_arrays
 from gdn_keras.model import build_model
 
 DATASET = "rescaled_fashion_mnist_translated"
+BATCH = 8
 SIZES = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)
 SEVERAL = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # sigmas of the scale channels
 
@@ -67,7 +68,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--train", type=int, default=800, help="images at size factor 1")
+    parser.add_argument("--train", type=int, default=600, help="images at size factor 1")
     parser.add_argument("--test", type=int, default=100, help="images of each size")
     parser.add_argument("--epochs", type=int, default=4)
     arguments = parser.parse_args(argv)
@@ -78,14 +79,14 @@ def main(argv: list[str] | None = None) -> None:
         keras.utils.set_random_seed(0)
         canvas = train.images.shape[1]
         model = segmenter(len(train.class_names), channel_sigmas=channel_sigmas, canvas=canvas)
-        steps = arguments.epochs * -(-len(train) // 16)
+        steps = arguments.epochs * -(-len(train) // BATCH)
         model.compile(
             optimizer=keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.01, steps)),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
         labels = pixel_labels(train)
-        model.fit(train.images, labels, batch_size=16, epochs=arguments.epochs, verbose=2)
+        model.fit(train.images, labels, batch_size=BATCH, epochs=arguments.epochs, verbose=2)
         print(f"{len(channel_sigmas)} scale channels, {model.count_params():,} parameters")
         print("size factor   mean IoU   garment pixels")
         for size, data in tests.items():
