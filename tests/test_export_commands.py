@@ -289,7 +289,8 @@ def test_without_the_extras(folder, tmp_path):
     clone = make_clone(tmp_path / "clone")
     done = export(clone, "all", **environment)
     assert done.returncode == 1 and done.stdout == ""
-    assert "error: onnx is not installed. It comes with gdn_keras[onnx]" in done.stderr
+    words = 'error: onnx is not installed. It comes with pip install "gdn-keras[onnx]"'
+    assert words in done.stderr
     assert "Traceback" not in done.stderr
     target = str(tmp_path / "saved")
     done = export(clone, "saved-model", str(folder.path), "-o", target, **environment)
