@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from gdn_keras.zoo.registry import checkout
-
-from . import PROGRAM, commands, locking
-from .options import RunOptions, Trial
-from .reproduction import commands as reproduction
-from .workspace import Workspace
+from gdn_keras.deprecation import RenamedOption
+from training import commands, locking
+from training.factory import commands as factory
+from training.options import RunOptions, Trial
+from training.reproduction import commands as reproduction
+from training.workspace import Workspace
 
 EXAMPLES = {
     "list": (
@@ -43,8 +43,10 @@ EXAMPLES = {
     ),
     "publish": ("python -m training publish fashion_avg_2jet",),
     "sweep": (
-        "python -m training sweep fashion28 --workers 2",
-        "python -m training sweep 'stir_*' --engine ray --cluster auto --runs /shared/runs",
+        "python -m training sweep --all --budget paper --dry-run",
+        "python -m training sweep --all --budget paper --address auto --storage s3://bucket/zoo",
+        "python -m training sweep 'stir_*' --address auto --storage /shared/runs",
+        "python -m training sweep fashion28 --workers 2      # on this machine",
     ),
     "report": ("python -m training report",),
     "results": ("python -m training results", "python -m training results --check"),
@@ -148,13 +150,19 @@ def _publish(arguments, workspace) -> int:
 
 
 def _sweep(arguments, workspace) -> int:
-    return commands.sweep(
+    return factory.sweep(
         arguments.group,
         workspace=workspace,
         options=make_run_options(arguments, trial=make_trial(arguments)),
-        engine=arguments.engine,
+        compare=_compare,
+        report=lambda where, docs: reproduction.report(where, docs=docs),
+        storage=arguments.storage,
+        address=arguments.address,
         workers=arguments.workers,
-        cluster=arguments.cluster,
+        cpus=arguments.cpus,
+        gpus=arguments.gpus,
+        tflops=arguments.rate,
+        dry_run=arguments.dry_run,
     )
 
 
@@ -263,12 +271,46 @@ def make_parser() -> argparse.ArgumentParser:
     publish.add_argument("name")
     _place_options(publish, "seed", "zoo", "runs")
 
-    sweep = add("sweep", "train many recipes at once")
-    sweep.add_argument("group", help="a group, or a pattern of names")
-    sweep.add_argument("--engine", choices=("local", "ray"), default="local")
-    sweep.add_argument("--workers", type=int, default=2, help="number of recipes at a time")
-    sweep.add_argument("--cluster", default=None, help="address; default: a new local one")
-    _training_options(sweep)
+    sweep = add("sweep", "train, evaluate and publish many recipes at once, on a Ray cluster")
+    which = sweep.add_mutually_exclusive_group(required=True)
+    which.add_argument("group", nargs="?", help="a group, or a pattern of names")
+    which.add_argument("--all", action="store_true", help="every recipe whose data can be had")
+    sweep.add_argument(
+        "--dry-run", action="store_true", help="only print the plan: runs, dependencies, hours"
+    )
+    sweep.add_argument(
+        "--rate",
+        type=float,
+        default=10.0,
+        metavar="TFLOPS",
+        help="what a GPU sustains, for the hours of --dry-run; default: 10",
+    )
+    sweep.add_argument(
+        "--storage",
+        default=None,
+        metavar="DIR|URL",
+        help="where state, runs and networks are kept: a folder that all machines share, or any "
+        "URL of fsspec; default: GDN_KERAS_RUNS",
+    )
+    sweep.add_argument("--runs", action=RenamedOption, dest="storage")
+    sweep.add_argument(
+        "--address", default=None, help="of the cluster; default: a new one of this machine"
+    )
+    sweep.add_argument("--cluster", action=RenamedOption, dest="address")
+    sweep.add_argument(
+        "--workers",
+        type=int,
+        default=None,
+        help="largest number of jobs at a time; default: as many as there is room for",
+    )
+    sweep.add_argument("--cpus", type=int, default=1, help="CPUs of a job, and its threads")
+    sweep.add_argument(
+        "--gpus",
+        type=float,
+        default=None,
+        help="GPUs of a job, or the share of one; default: 1, for small networks 0.25",
+    )
+    _training_options(sweep, "seed", "data")
     _trial_options(sweep)
 
     report = add("report", "write docs/REPRODUCTION.md from zoo/")
@@ -309,12 +351,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _examples(lines: Iterable[str]) -> str:
-    text = "examples:\n" + "\n".join(f"  {line}" for line in lines)
-    return text.replace("python -m training", PROGRAM)
-
-
-def _training_options(parser: argparse.ArgumentParser) -> None:
+def _training_options(parser: argparse.ArgumentParser, *places: str) -> None:
     parser.add_argument(
         "--budget",
         choices=("paper", "cpu"),
@@ -325,7 +362,7 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
         default="auto",
-        help="auto: mixed_bfloat16 if the CPU supports it and the budget is cpu",
+        help="auto: mixed precision if the GPU (for the cpu budget, the CPU) is faster with it",
     )
     parser.add_argument(
         "--from",
@@ -345,8 +382,13 @@ def _training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", type=int, default=1, help="number of devices that share every batch"
     )
-    parser.add_argument("--jit", action="store_true", help="compile the step with XLA")
-    _place_options(parser)
+    parser.add_argument(
+        "--jit",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="compile the step with XLA; default: on a GPU, and always with JAX",
+    )
+    _place_options(parser, *places)
 
 
 def _trial_options(parser: argparse.ArgumentParser) -> None:

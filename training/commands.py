@@ -7,19 +7,18 @@ import fnmatch
 import os
 import sys
 import time
+from collections.abc import Callable
 
 from gdn_keras import zoo
-from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
+from training import CHECKOUT, locking, state
+from training.comparison import Compare
+from training.options import NO_TRIAL, RunOptions, Trial, auto_precision
+from training.recipes import ALL, RECIPES, Recipe, get
+from training.runs import check_options, finished_folder, further_record, make_plan
+from training.stopping import STOPPED, Stopping
+from training.workspace import Workspace
 
-from . import CHECKOUT, PROGRAM, locking, state
-from .comparison import Compare
-from .options import NO_TRIAL, RunOptions, Trial, auto_precision
-from .recipes import ALL, RECIPES, Recipe, get
-from .runs import check_options, finished_folder, further_record, make_plan
-from .stopping import STOPPED, Stopping
-from .workspace import Workspace
-
-_RESUME = "run the same command to resume"
+RESUME_HINT = "run the same command to resume"
 _MODE_LABELS = {
     "trained": "as trained",
     "exact": "every pixel",
@@ -55,13 +54,15 @@ FIRST = (
 def run(name: str, *, workspace: Workspace, options: RunOptions) -> int:
     recipe = options.trial.recipe(name)
     with Stopping() as stop:
-        done = _train(recipe, workspace=workspace, options=options, stop=stop)
-    print(f"{recipe.name}: {'finished' if done else f'stopped; {_RESUME}'}")
+        done = train_recipe(recipe, workspace=workspace, options=options, stop=stop)
+    print(f"{recipe.name}: {'finished' if done else f'stopped; {RESUME_HINT}'}")
     return 0 if done else STOPPED
 
 
-def _train(recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: Stopping) -> bool:
-    from . import devices
+def train_recipe(
+    recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: Stopping
+) -> bool:
+    from training import devices
 
     devices.prepare(options.devices)
     main = devices.is_main()
@@ -135,7 +136,7 @@ def queue(
     if published:
         _advise(workspace)
     if stop():
-        print(f"Stopped; {_RESUME}.")
+        print(f"Stopped; {RESUME_HINT}.")
     return 1 if failed else STOPPED if stop.asked else 0
 
 
@@ -172,11 +173,11 @@ def _train_to_zoo(
 ) -> bool:
     """Whether it is published now."""
     seed = options.seed
-    if not _train(recipe, workspace=workspace, options=options, stop=stop):
+    if not train_recipe(recipe, workspace=workspace, options=options, stop=stop):
         return False
-    if _evaluate(recipe, workspace=workspace, seed=seed, mode="trained", stop=stop) is None:
+    if evaluate_recipe(recipe, workspace=workspace, seed=seed, mode="trained", stop=stop) is None:
         return False
-    _publish(recipe, workspace=workspace, seed=seed, compare=compare)
+    publish_recipe(recipe, workspace=workspace, seed=seed, compare=compare)
     return True
 
 
@@ -208,7 +209,7 @@ def evaluate(
         )
     with Stopping() as stop:
         for mode in modes:
-            results = _evaluate(
+            results = evaluate_recipe(
                 recipe,
                 workspace=workspace,
                 seed=seed,
@@ -218,7 +219,7 @@ def evaluate(
                 stop=stop,
             )
             if results is None:
-                print(f"{recipe.name}: stopped; {_RESUME}")
+                print(f"{recipe.name}: stopped; {RESUME_HINT}")
                 return STOPPED
             print(f"{recipe.name}, {_MODE_LABELS[mode]}:")
             for key, result in results.items():
@@ -227,16 +228,17 @@ def evaluate(
     return 0
 
 
-def _evaluate(
+def evaluate_recipe(
     recipe: Recipe,
     *,
     workspace: Workspace,
     seed: int,
     mode: str,
-    stop: Stopping,
+    stop: Callable[[], bool],
     trial: Trial = NO_TRIAL,
     limit: int | None = None,
 ):
+    """The results of every size, None if it was stopped."""
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
     from .measurement import measure_sizes
 
@@ -254,12 +256,12 @@ def _evaluate(
 
 
 def publish(name: str, *, workspace: Workspace, seed: int, compare: Compare) -> int:
-    _publish(get(name), workspace=workspace, seed=seed, compare=compare)
+    publish_recipe(get(name), workspace=workspace, seed=seed, compare=compare)
     _advise(workspace)
     return 0
 
 
-def _publish(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
+def publish_recipe(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=NO_TRIAL)
     from .measurement import read_results
     from .publish import publish as write
@@ -304,50 +306,7 @@ def results(*, check: bool = False) -> int:
     return int(check and bool(stale))
 
 
-def sweep(
-    pattern: str,
-    *,
-    workspace: Workspace,
-    options: RunOptions,
-    engine: str = "local",
-    workers: int = 2,
-    cluster: str | None = None,
-) -> int:
-    from .sweep import Task, run_sweep
-
-    names = [name for name in _matching(pattern) if not ALL[name].transfer_from]
-    if not names:
-        groups = sorted({recipe.group for recipe in RECIPES.values()})
-        raise ValueError(
-            f"`group` must be one of {', '.join(groups)}, or a pattern that matches names of "
-            f"recipes. Received: {pattern!r}."
-        )
-    if workers < 1:
-        raise ValueError(f"`--workers` must be positive. Received: {workers}.")
-    tasks = []
-    for name in names:
-        folder = workspace.run_folder(options.trial.recipe(name).name, seed=options.seed)
-        command = run_command_line(name, workspace=workspace, options=options)
-        tasks.append(Task(name, command, folder.absolute()))
-    outcomes = run_sweep(
-        tasks, engine=engine, workers=workers, cluster=cluster, devices=options.devices
-    )
-    outcomes = set(outcomes.values())
-    if "stopped" in outcomes:
-        print(f"Stopped; {_RESUME}.")
-    return 1 if outcomes - {"finished", "stopped"} else STOPPED if "stopped" in outcomes else 0
-
-
-def run_command_line(name: str, *, workspace: Workspace, options: RunOptions) -> list[str]:
-    """The command that trains one recipe of a sweep, the same on every node."""
-    words = [sys.executable, "-m", __package__, "run", name, *options.command_line()]
-    data = workspace.data or os.environ.get(ENVIRONMENT_VARIABLE)
-    for option, folder in {"runs": workspace.runs, "data": data, "zoo": workspace.zoo}.items():
-        words += [f"--{option}", os.path.abspath(folder)] if folder else []
-    return words
-
-
-def _matching(pattern: str) -> list[str]:
+def matching(pattern: str) -> list[str]:
     """Recipes of a group, or whose name matches; the tiny ones only if they are asked for."""
     recipes = ALL if pattern.startswith("tiny") else RECIPES
     return [
@@ -361,7 +320,7 @@ def list_recipes(pattern: str, *, workspace: Workspace, seed: int, compare: Comp
     """Every recipe: status, the paper's number, ours."""
     counts = dict.fromkeys(("trained", "in progress", "open"), 0)
     print(f"{'recipe':48} {'status':12} {'paper':>6} {'ours':>6} {'mean':>6}")
-    for name in _matching(pattern):
+    for name in matching(pattern):
         printed, ours, mean = compare(ALL[name]).accuracy, "", ""
         status = workspace.status(name, seed=seed)
         if workspace.is_published(name):
@@ -380,7 +339,7 @@ def list_costs(pattern: str, *, workspace: Workspace, seed: int) -> int:
     """Every recipe with the cpu budget: GFLOP per image, images, hours; and the hours left."""
     from .costs import estimate_hours
 
-    names = _matching(pattern)
+    names = matching(pattern)
     estimates = estimate_hours(
         [ALL[name] for name in names],
         budget="cpu",

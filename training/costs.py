@@ -60,7 +60,8 @@ def cost_of(plan: Plan) -> Cost | None:
         seen = stage.steps(min(train, stage.limit or train)) * stage.batch_size
         images += seen
         training += 3 * seen * _gflop(stage.config)
-    derived = recipe.config.replace(sampling_density=DENSITY, reach=REACH)  # as its source is
+    coarse = {"sampling_density": DENSITY, "reach": REACH} if plan.budget == "cpu" else {}
+    derived = recipe.config.replace(**coarse)  # as its source is
     final = _gflop(plan.stages[-1].config if plan.stages else derived)
     return Cost(final, images, training, final * test * len(test_sizes(recipe)))
 

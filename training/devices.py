@@ -16,10 +16,48 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 
 HOSTS = "KERAS_DISTRIBUTION_NUM_PROCESSES"
+_QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
+
+
+# === What the GPUs of this machine can do ===
+
+
+def gpu_capability() -> float | None:
+    """The lowest CUDA compute capability of this machine's GPUs; None if it has none.
+
+    The driver's own tool is asked, because every backend would take seconds to load.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1") or not shutil.which(_QUERY[0]):
+        return None
+    answer = subprocess.run(_QUERY, capture_output=True, text=True)
+    lines = answer.stdout.split() if answer.returncode == 0 else []
+    return min(map(float, lines), default=None)
+
+
+def gpu_precision() -> str:
+    """The fastest precision of the GPUs; docs/train_everything.md has the reasons."""
+    capability = gpu_capability() or 0.0
+    if capability >= 8.0:
+        return "mixed_bfloat16"
+    return "mixed_float16" if capability >= 7.0 else "float32"
+
+
+def prefers_xla(devices: int) -> bool:
+    """Whether a step is compiled with XLA by default; docs/train_everything.md has the reasons."""
+    import keras
+
+    backend = keras.backend.backend()
+    one_gpu = devices == 1 and gpu_capability() is not None
+    return backend == "jax" or (backend == "tensorflow" and one_gpu)
+
+
+# === Several devices ===
 
 
 def prepare(devices: int) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.cpu import prefers_bfloat16
-
-from .budgets import Plan, Stage
-from .recipes import Recipe, get
+from training.budgets import Plan, Stage
+from training.devices import gpu_precision
+from training.recipes import Recipe, get
 
 # of a network's config, what a trial may change
 SAMPLING = ("channel_sigmas", "sampling_density", "reach")
@@ -76,7 +76,7 @@ class RunOptions:
     budget: str = "cpu"
     precision: str = "auto"  # or a dtype policy of Keras
     devices: int = 1  # that share every batch
-    jit: bool = False
+    jit: bool | None = None  # compile the step with XLA; None: where it helps
     start_from: str | None = None  # a finished relative, or "none"; None: the nearest one
     exact_phase: float | None = None  # epochs on every pixel at the end of the cpu budget
     more: float | None = None  # epochs that a network of the zoo is trained further
@@ -87,18 +87,12 @@ class RunOptions:
         """`precision`, or what suits the machine."""
         return auto_precision(self.budget) if self.precision == "auto" else self.precision
 
-    def command_line(self) -> list[str]:
-        """The options of `run`, for another process; `more` is not for several runs at once."""
-        words = self.trial.command_line()
-        for option in ("seed", "budget", "precision", "devices"):
-            words += [f"--{option}", str(getattr(self, option))]
-        for option, value in (("--from", self.start_from), ("--exact-phase", self.exact_phase)):
-            words += [option, str(value)] if value is not None else []
-        return words + ["--jit"] * self.jit
-
 
 def auto_precision(budget: str) -> str:
-    return "mixed_bfloat16" if budget == "cpu" and prefers_bfloat16() else "float32"
+    """What suits this machine: its CPU for the cpu budget, otherwise its GPU."""
+    if budget == "paper":
+        return gpu_precision()
+    return "mixed_bfloat16" if prefers_bfloat16() else "float32"
 
 
 def _file_name_part(change: str) -> str:

@@ -58,6 +58,11 @@ def _new_plan(recipe: Recipe, *, workspace: Workspace, options: RunOptions) -> P
     finished = workspace.finished(seed=options.seed)
     if options.trial.holdout:  # other networks have seen the validation images
         finished = {n for n in ALL if _has_holdout_run(n, workspace=workspace, options=options)}
+    return new_plan(recipe, options=options, finished=finished)
+
+
+def new_plan(recipe: Recipe, *, options: RunOptions, finished: set[str]) -> Plan:
+    """The plan of a run that has not begun; `finished` are the networks that can lend weights."""
     source = recipe.transfer_from
     if source and source not in finished:
         raise ValueError(

@@ -20,14 +20,13 @@ from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
 from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
-
-from . import state as state_file
-from .budgets import Plan, Stage
-from .devices import shared_batches
-from .logs import plot_curves
-from .progress import Follower, Progress, restore, retry_until_saved
-from .run_record import Ancestor, RunRecord
-from .stages import (
+from training import state as state_file
+from training.budgets import Plan, Stage
+from training.devices import prefers_xla, shared_batches
+from training.logs import plot_curves
+from training.progress import Follower, Progress, restore, retry_until_saved
+from training.run_record import Ancestor, RunRecord
+from training.stages import (
     batches,
     build_stage_model,
     compile_model,
@@ -49,7 +48,7 @@ class Run:
     seed: int = 0
     data_dir: Path | None = None
     devices: int = 1
-    jit: bool = False
+    jit: bool | None = None  # None: where it helps
     writes: bool = True  # of several hosts only one does
     ancestors: tuple[Ancestor, ...] = ()  # what the initial weights come from
 
@@ -105,7 +104,8 @@ def _run_stage(
         model = build_stage_model(stage, seed=run.seed, synchronized=synchronized)
         if before is not None:
             start_from(before, model)
-        compile_model(model, stage, steps, jit=run.jit)
+        jit = prefers_xla(run.devices) if run.jit is None else run.jit
+        compile_model(model, stage, steps, jit=jit)
         model.optimizer.build(model.trainable_variables)
         if arrays is not None:
             restore(model, arrays)

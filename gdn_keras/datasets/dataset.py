@@ -211,6 +211,9 @@ class Loader:
         """
         raise NotImplementedError
 
+    def check(self, data_dir=None) -> None:
+        """Raise FileNotFoundError if files are missing that are not downloaded; loads nothing."""
+
     def files(self, folder: Path) -> list[Path]:
         """The files that a data folder should have, none if the data set is not in it."""
         return []
@@ -313,6 +316,10 @@ class DataSet:
         each = limit if len(sizes) == 1 else None
         loaded = self._loader().load(sizes, split=split, data_dir=data_dir, limit=each)
         return join([arrays for _, arrays in loaded]).spread(limit)
+
+    def check_files(self, data_dir=None) -> None:
+        """Raise FileNotFoundError, which says how to get them, if files are missing."""
+        self._loader().check(data_dir)
 
     def _loader(self) -> Loader:
         if self.loader is None:

@@ -119,6 +119,11 @@ class StandardFiles(Loader):
         (folder,) = _fetch(self.tfds_name, list(urls.values()), manager, extract=True)
         return self.find(names, folder=folder)
 
+    def check(self, data_dir=None):
+        folder = data_folder(data_dir)
+        if folder:
+            self.find_all(folder)
+
     def files(self, folder):
         if not (folder / self.folder).is_dir():
             return []

@@ -79,6 +79,9 @@ class Rescaled(Loader):
         for factor in sizes:
             yield factor, self.apply(arrays, factor, part=part_of(split), indices=indices)
 
+    def check(self, data_dir=None):
+        self.source.check(data_dir)
+
     def apply(
         self, arrays: Arrays, size_factor: float, *, part: str, indices: np.ndarray
     ) -> Arrays:

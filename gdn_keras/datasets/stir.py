@@ -98,6 +98,9 @@ class StirFile(Loader):
                 how = f"make it: python -m gdn_keras.datasets make-stir {boxes} {path}"
         raise FileNotFoundError(f"Missing {path.name} in {path.parent}: {how}.")
 
+    def check(self, data_dir=None):
+        self.find(data_dir)
+
     def files(self, folder):
         path = folder / "stir" / self.file
         return [path] if path.exists() else []

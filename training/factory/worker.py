@@ -1,0 +1,139 @@
+"""One process of a sweep, which does one job after another: what `queue` does, without an order."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import os
+import platform
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from training import state
+from training.comparison import Comparison
+from training.factory.schedule import DONE, FAILED, STOPPED, TRAIN, Job, Outcome
+from training.factory.storage import LOGS, ZOO, Mirror, Storage
+from training.logs import read_log
+from training.options import RunOptions
+from training.workspace import Workspace
+
+RECENT = 10  # rows of the log over which the speed is measured
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is."""
+
+    host: str
+    process: int
+    gpus: str  # that the process may use
+    images: int = 0  # trained on
+    rate: float | None = None  # images per second
+    problem: str = ""  # what is in the way
+    node: str = ""  # identifier of the machine in the cluster
+
+
+class Worker:
+    """Does jobs; `progress` and `stop` are called from other threads meanwhile."""
+
+    def __init__(self, storage: Storage, *, options: RunOptions, data: Path | None):
+        self._storage, self._options, self._data = storage, options, data
+        self._stop = threading.Event()
+        self._folder: Path | None = None
+        self._mirror: Mirror | None = None
+
+    def stop(self) -> None:
+        """Let the job save and end."""
+        self._stop.set()
+
+    def progress(self) -> Progress:
+        rows = read_log(self._folder)[-RECENT:] if self._folder else []
+        rate = None
+        if len(rows) > 1:
+            seconds = float(rows[-1]["seconds"]) - float(rows[0]["seconds"])
+            rate = (int(rows[-1]["images"]) - int(rows[0]["images"])) / max(seconds, 0.1)
+        return Progress(
+            host=platform.node(),
+            process=os.getpid(),
+            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+            images=int(rows[-1]["images"]) if rows else 0,
+            rate=rate,
+            problem=self._mirror.problem if self._mirror else "",
+        )
+
+    def work(self, job: Job, *, comparison: Comparison | None = None) -> Outcome:
+        """Do a job. What it prints is kept in the storage, whatever happens."""
+        log = f"{LOGS}/{job.run}.{job.step}.log"
+        with tempfile.TemporaryDirectory(prefix="gdn-keras-") as scratch:
+            place = Path(scratch)
+            (place / LOGS).mkdir()
+            (place / log).write_bytes(self._storage.read(log) or b"")  # of earlier attempts
+            workspace = Workspace(runs=place, zoo=place / ZOO, data=self._data)
+            folders = (job.run, f"{ZOO}/{job.recipe}", LOGS)
+            try:
+                self._storage.fetch(job.run, into=place)
+                self._mirror = Mirror(self._storage, place=place, folders=folders)
+                self._folder = place / job.run if job.step == TRAIN else None
+                with _printing_to(place / log), self._mirror:
+                    outcome = self._try(job, workspace=workspace, comparison=comparison)
+            except OSError as error:
+                outcome = Outcome(FAILED, str(error))
+            finally:
+                self._folder = self._mirror = None
+        return dataclasses.replace(outcome, log=self._storage / log)
+
+    def _try(self, job: Job, *, workspace: Workspace, comparison: Comparison | None) -> Outcome:
+        try:
+            step = self._train if job.step == TRAIN else self._evaluate
+            done = step(job, workspace=workspace, comparison=comparison)
+            return Outcome(DONE if done else STOPPED)
+        except Exception as error:  # whatever it is, the other runs go on
+            traceback.print_exc()
+            refused = isinstance(error, ValueError | OSError)
+            return Outcome(FAILED, f"{type(error).__name__}: {error}", broken=not refused)
+        finally:
+            import keras
+
+            keras.backend.clear_session()
+            gc.collect()
+
+    def _train(self, job: Job, *, workspace: Workspace, **_) -> bool:
+        from training.commands import train_recipe
+        from training.recipes import get
+
+        options = self._options
+        recipe = options.trial.recipe(job.recipe)
+        if not state.exists(workspace.runs / job.run):
+            options = dataclasses.replace(options, start_from=job.start_from)
+            for source in {job.start_from, get(job.recipe).transfer_from} - {None, "none"}:
+                trial = "@holdout" * options.trial.holdout
+                self._storage.fetch(f"{source}{trial}-seed{options.seed}", into=workspace.runs)
+                self._storage.fetch(f"{ZOO}/{source}", into=workspace.runs)
+        return train_recipe(recipe, workspace=workspace, options=options, stop=self._stop.is_set)
+
+    def _evaluate(self, job: Job, *, workspace: Workspace, comparison: Comparison) -> bool:
+        from training.commands import evaluate_recipe, publish_recipe
+        from training.recipes import get
+
+        recipe, seed = get(job.recipe), self._options.seed
+        how = {"workspace": workspace, "seed": seed}
+        if evaluate_recipe(recipe, **how, mode="trained", stop=self._stop.is_set) is None:
+            return False
+        if job.publish:
+            publish_recipe(recipe, **how, compare=lambda _: comparison)
+        return True
+
+
+@contextlib.contextmanager
+def _printing_to(file: Path) -> Iterator[None]:
+    with (
+        open(file, "a", buffering=1) as stream,
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(stream),
+    ):
+        yield
