@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import Arrays, DataSet
-from training import commands, runs, stages, state
-from training.__main__ import make_parser, make_run_options, make_trial, make_workspace
+from training import runs, stages, state
 from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives
 from training.options import RunOptions, Trial
 from training.recipes import ALL, RECIPES, get, trained
@@ -162,21 +161,6 @@ def test_what_a_run_starts_from_can_be_chosen(tmp_path):
     assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", ["together"])
     assert begins(start_from="none") == (None, ["single", "together"])
     assert begins(start_from="none", budget="paper") == (None, ["together"])
-
-
-def test_the_runs_of_a_sweep_begin_and_end_as_it_says(tmp_path):
-    trial = Trial(holdout=True, changes=("epochs=2",), then=("epochs=1",))
-    chosen = RunOptions(start_from="none", exact_phase=0.1, jit=True, seed=3, trial=trial)
-    workspace = Workspace(runs=tmp_path / "runs", zoo=tmp_path / "zoo", data=tmp_path / "data")
-
-    def passed_on(options):
-        return commands.run_command_line("tiny_avg", workspace=workspace, options=options)
-
-    again = make_parser().parse_args(passed_on(chosen)[3:])
-    assert make_workspace(again) == workspace
-    assert make_run_options(again, trial=make_trial(again), more=again.more) == chosen
-    plain = passed_on(RunOptions())
-    assert not {"--from", "--exact-phase", "--jit", "--holdout", "--set", "--then"} & set(plain)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ class Place:
 
     def __call__(self, *words, data=None):
         where = ["--runs", str(self.runs), "--zoo", str(self.zoo)]
+        if words[0] == "sweep":
+            where = ["--storage", str(self.runs)]
         if words[0] not in ("list", "publish"):
             where += ["--data", str(data or self.data)]
         if words[0] == "queue":

@@ -139,8 +139,10 @@ class _Pool:
         elif not self._fits(share):
             return False
         worker = idle.worker if idle else self._new_worker(share)
+        before = idle and idle.progress  # of another job: it tells only where the process is
+        progress = before and dataclasses.replace(before, images=0, rate=None)
         reference = worker.work.remote(job, comparison=compare(get(job.recipe)))
-        self.attempts[reference] = _Attempt(job, worker, share, idle and idle.progress)
+        self.attempts[reference] = _Attempt(job, worker, share, progress)
         return True
 
     def _share(self, job: Job) -> Share:
