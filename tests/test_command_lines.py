@@ -116,6 +116,8 @@ def test_answers_come_without_keras(command):
         ("training publish nosuch", 1, "`name` must be the name of a recipe"),
         ("training queue nosuch", 1, "`name` must be the name of a recipe"),
         ("training sweep nosuch", 1, "`group` must be one of"),
+        ("training sweep", 2, "one of the arguments group --all is required"),
+        ("training sweep --all --cpus 0", 1, "`--cpus` must be positive"),
         ("training gallery nosuch", 1, "`names` must be of"),
         ("training verify nosuch", 1, "There is no zoo folder"),
         ("training verify fashion_avg_2jet --sizes 3", 1, "`size_factor` must be"),

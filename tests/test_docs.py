@@ -25,6 +25,7 @@ PAGES = (
     "numbers.md",
     "own_data.md",
     "page.md",
+    "train_everything.md",
     "training.md",
     "zoo.md",
 )

@@ -65,6 +65,7 @@ def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
         ("run tiny_single --devices 0", r"`devices` must be a positive integer"),
         ("run tiny_single --devices 3", r"`devices` must divide the batch of 32 images"),
         ("sweep tiny_single --workers 0", r"`--workers` must be positive. Received: 0\."),
+        ("sweep tiny_single --gpus -1", r"`--gpus` must be positive. Received: -1\."),
         ("sweep nothing", r"`group` must be one of cifar, .*Received: 'nothing'"),
     ],
 )

@@ -14,8 +14,8 @@ from training.recipes import Recipe
 from training.runs import new_plan
 from training.workspace import Workspace
 
-# A GPU computes one image of a smaller network than this (GFLOP, forwards) faster than one process
-# delivers the next: see benchmarks/README.md, "Pipeline". Four of them share a GPU.
+# GFLOP of an image, forwards: a step of a smaller network is less than 20 ms of work for a GPU of
+# 10 TFLOP/s, and much of its time goes into starting kernels. So four of them share a GPU.
 SMALL_GFLOP = 2.0
 SMALL_SHARE = 0.25
 
