@@ -110,9 +110,9 @@ class Mirror:
 
     def __init__(self, storage: Storage, *, place: Path, folders: tuple[str, ...]):
         self._storage, self._place, self._folders = storage, place, folders
-        self._pushed: dict[str, tuple[int, int]] = {name: stamp for name, stamp in self._files()}
+        self._pushed = dict(self._files())  # what was fetched from there
         self._ended, self.problem = threading.Event(), ""
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._watch, args=(self._saved(),), daemon=True)
 
     def __enter__(self) -> Mirror:
         self._thread.start()
@@ -138,8 +138,7 @@ class Mirror:
             if path.is_file():
                 yield str(path.relative_to(self._place)), (status.st_mtime_ns, status.st_size)
 
-    def _watch(self) -> None:
-        seen = self._saved()
+    def _watch(self, seen: dict[str, tuple[int, int]]) -> None:
         while not self._ended.wait(POLL_SECONDS):
             now = self._saved()
             if now != seen:
