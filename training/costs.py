@@ -62,7 +62,8 @@ def cost_of(plan: Plan) -> Cost | None:
         training += 3 * seen * _gflop(stage.config)
     coarse = {"sampling_density": DENSITY, "reach": REACH} if plan.budget == "cpu" else {}
     derived = recipe.config.replace(**coarse)  # as its source is
-    final = _gflop(plan.stages[-1].config if plan.stages else derived)
+    last = plan.stages[-1].config if plan.stages else derived
+    final = _gflop(last.replace(window=recipe.config.window))  # whole maps only in training
     return Cost(final, images, training, final * test * len(test_sizes(recipe)))
 
 

@@ -14,8 +14,8 @@ from training.recipes import Recipe
 from training.runs import new_plan
 from training.workspace import Workspace
 
-# GFLOP of an image, forwards: a step of a smaller network is less than 20 ms of work for a GPU of
-# 10 TFLOP/s, and much of its time goes into starting kernels. So four of them share a GPU.
+# GFLOP of an image in training, forwards: a step of a smaller network is less than 20 ms of work
+# for a GPU of 10 TFLOP/s, much of it for starting kernels. So four of them share a GPU.
 SMALL_GFLOP = 2.0
 SMALL_SHARE = 0.25
 
@@ -146,7 +146,10 @@ def _position(recipe: Recipe) -> tuple[bool, bool, int]:
 def _gpu_share(cost: Cost | None, *, options: RunOptions) -> float:
     if options.devices > 1:
         return options.devices
-    return SMALL_SHARE if cost and cost.gflop < SMALL_GFLOP else 1.0
+    if cost is None:
+        return 1.0
+    gflop = cost.training / 3 / cost.images if cost.images else cost.gflop
+    return SMALL_SHARE if gflop < SMALL_GFLOP else 1.0
 
 
 def describe(plan: SweepPlan, *, tflops: float) -> str:
