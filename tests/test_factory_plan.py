@@ -149,7 +149,7 @@ def test_trials_are_neither_derived_nor_published_nor_started_from(everywhere):
     plan = plan_of(["tiny_single", "tiny_avg"], everywhere, options=holdout)
     assert plan.rows[1].source == "tiny_single@holdout"
     assert plan.rows[1].jobs[0].after == ((TRAIN, "tiny_single"),)
-    assert plan.rows[1].jobs[0].start_from == "tiny_single"
+    assert plan.rows[1].jobs[0].source == "tiny_single@holdout"
 
 
 def test_recipes_without_data_are_left_out(data, tmp_path, capsys, monkeypatch):
@@ -164,7 +164,7 @@ def test_recipes_without_data_are_left_out(data, tmp_path, capsys, monkeypatch):
         if not recipe.dataset.startswith(("fashion", "rescaled_fashion", "stir_emoji"))
     }
     assert "Left out: cifar_avg_2jet: Missing data_batch_1.bin" in printed
-    assert "cifar_avg_2jet_transfer: derived from cifar_single_2jet: Missing data" in printed
+    assert "cifar_avg_2jet_transfer: derived from cifar_single_2jet, which is neither" in printed
     # without a data folder, what can be downloaded is not left out
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
     assert main(["sweep", "*", "--budget", "paper", "--dry-run", "--storage", str(tmp_path)]) == 0
@@ -230,6 +230,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_one_table_and_a_log_has_lines(monkeypatch):
     schedule = Schedule([job("a")])
+    monkeypatch.setenv("COLUMNS", "30")
     screen, log = Terminal(), io.StringIO()
     for stream in (screen, log):
         live = table.LiveTable(stream)
@@ -237,6 +238,7 @@ def test_a_terminal_has_one_table_and_a_log_has_lines(monkeypatch):
             live.show(schedule, {})
         live.report(job("a"), Outcome(FAILED, "no data", log="a.log"), final=True)
     assert screen.getvalue().count("\x1b[3F\x1b[J") == 3  # over the three lines before
+    assert max(len(line) for line in screen.getvalue().splitlines()[:3]) == 30
     lines = log.getvalue().splitlines()
     assert [line.split() for line in lines] == [
         "a train failed: no data; set aside, see a.log".split()

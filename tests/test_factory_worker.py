@@ -9,7 +9,8 @@ import pytest
 from training_helpers import start
 
 from gdn_keras import zoo
-from training import progress, state
+from gdn_keras.zoo.registry import read_registry
+from training import locking, progress, state
 from training.comparison import NO_COMPARISON
 from training.factory.commands import write_results
 from training.factory.schedule import DONE, EVALUATE, FAILED, STOPPED, TRAIN, Job
@@ -19,7 +20,7 @@ from training.options import RunOptions, Trial
 
 OPTIONS = RunOptions(precision="float32", trial=Trial(changes=("epochs=0.5",)))
 RUN = "tiny_avg@epochs0.5-seed0"
-JOB = Job(recipe="tiny_avg", step=TRAIN, run=RUN, start_from="none")
+JOB = Job(recipe="tiny_avg", step=TRAIN, run=RUN)
 LIMIT = 300  # seconds after which something is wrong
 
 
@@ -124,10 +125,10 @@ def begun(worker):
 
 @pytest.mark.heavy
 def test_a_full_storage_loses_nothing(data, uninterrupted, tmp_path, monkeypatch):
-    """On a file system of 64 kB: the run goes on, and at its end waits until there is room."""
+    """On a file system of 8 kB: the run goes on, and at its end waits until there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a file system needs to be allowed")
     monkeypatch.setattr(progress, "RETRY_SECONDS", 0.2)
@@ -169,6 +170,23 @@ def test_a_failed_job_leaves_its_log(tmp_path):
     assert log.count("Traceback") == log.count("FileNotFoundError: Missing") == 2
 
 
+def test_a_run_that_another_process_holds_is_waited_for(tmp_path):
+    """As by `run` in the same folder, or by a process of a killed sweep that has not ended yet."""
+    storage, outcomes = Storage.locate(tmp_path), []
+    held = Worker(storage, options=OPTIONS, data=tmp_path / "nowhere")
+    waiting = threading.Thread(target=lambda: outcomes.append(held.work(JOB)))
+    with locking.lock(tmp_path / RUN):
+        waiting.start()
+        wait_for(lambda: held.progress().problem)
+        assert held.progress().problem == f"Another process is working on {tmp_path / RUN}."
+        stopped = Worker(storage, options=OPTIONS, data=None)
+        stopped.stop()
+        assert stopped.work(JOB).kind == STOPPED
+        assert not outcomes and not (tmp_path / "logs").exists()
+    waiting.join(LIMIT)
+    assert outcomes[0].message.startswith("FileNotFoundError: Missing train-images")
+
+
 @pytest.mark.heavy
 def test_networks_are_published_with_tables_and_a_report(single, tmp_path, capsys):
     """From a finished run in the storage to everything that a clone has of it."""
@@ -191,7 +209,7 @@ def test_networks_are_published_with_tables_and_a_report(single, tmp_path, capsy
     ours, theirs = (zoo.read_folder(p / "tiny_single") for p in (tmp_path / "zoo", single.zoo))
     assert ours.metrics.accuracy == theirs.metrics.accuracy
     assert ours.weights_file.read_bytes() == theirs.weights_file.read_bytes()
-    assert zoo.read_registry(tmp_path / "zoo")["tiny_single"].trained
+    assert read_registry(tmp_path / "zoo")["tiny_single"].trained
     assert b"tiny_single" in storage.read("zoo/results.csv")
     assert b"](../zoo/tiny_single)" in storage.read("docs/networks.md")
     assert storage.read("docs/REPORT.md") == b"It works."

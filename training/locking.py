@@ -1,7 +1,4 @@
-"""A lock on the folder of a run, against a second process.
-
-Workers of Ray import this module, so it imports neither Keras nor what needs it.
-"""
+"""A lock on the folder of a run, against a second process."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ done
 
 # In the background, so that the signal of Slurm reaches the sweep at once.
 "$bin/python" -m training sweep "$@" --address "$address" &
-sweep=$!
-trap 'kill -TERM "$sweep"' TERM INT
+sweep=$! stopped=""
+trap 'stopped=1; kill -TERM "$sweep"' TERM INT
 code=0
 wait "$sweep" || code=$?
-if kill -0 "$sweep" 2>/dev/null; then  # `wait` was interrupted by the signal
+if [[ -n "$stopped" ]]; then  # the signal has interrupted `wait`, not the sweep
     code=0
     wait "$sweep" || code=$?
 fi

@@ -7,7 +7,7 @@ continued by another from the last state in the storage.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from training import CHECKOUT
 from training.comparison import Compare
-from training.factory.schedule import (
-    EVALUATE,
-    FAILED,
-    LOST,
-    STOPPED,
-    Job,
-    Outcome,
-    Schedule,
-)
+from training.factory.schedule import EVALUATE, FAILED, LOST, STOPPED, Job, Outcome, Schedule
 from training.factory.storage import Storage
 from training.factory.worker import Progress, Worker
 from training.options import RunOptions
@@ -48,31 +40,27 @@ class Setup:
     cpus: int = 1  # of each process, which has as many threads
 
 
-@dataclass(frozen=True)
-class Share:
-    """The part of a machine that a process holds."""
+@dataclass(frozen=True, order=True)
+class _Share:
+    """A part of a machine."""
 
-    cpus: int
     gpus: float
+    cpus: float
+
+
+@dataclass(frozen=True)
+class _Process:
+    actor: Any  # a `Worker`
+    node: str
+    share: _Share
 
 
 @dataclass
 class _Attempt:
     job: Job
-    worker: Any
-    share: Share
+    process: _Process
+    question: Any  # the reference of a progress that has been asked for
     progress: Progress | None = None
-    question: Any = None  # the reference of a progress that has been asked for
-
-
-class ClusterWorker(Worker):
-    """A worker that knows on which machine of the cluster it is."""
-
-    def progress(self) -> Progress:
-        import ray
-
-        node = ray.get_runtime_context().get_node_id()
-        return dataclasses.replace(super().progress(), node=node)
 
 
 def connect(address: str | None) -> None:
@@ -121,77 +109,85 @@ def run_jobs(
 
 
 class _Pool:
-    """The processes, busy and idle."""
+    """The processes, busy and idle.
+
+    It chooses their machines itself: Ray would rather evaluate a network next to GPUs than let it
+    wait for a machine without.
+    """
 
     def __init__(self, setup: Setup):
         self._setup = setup
-        self._idle: list[_Attempt] = []  # the last ones of these processes
+        self._idle: list[_Process] = []
+        self._most_gpus = 0.0  # of a machine, even if it is gone: then another is waited for
         self.attempts: dict[Any, _Attempt] = {}  # by the reference of the outcome
 
     def start(self, job: Job, *, compare: Compare) -> bool:
         """Begin a job if a process is idle, or there is room for one."""
-        share = self._share(job)
-        alive = _alive()
-        self._idle = [a for a in self._idle if not a.progress or a.progress.node in alive]
-        idle = next((attempt for attempt in self._idle if attempt.share == share), None)
-        if idle is not None:
-            self._idle.remove(idle)
-        elif not self._fits(share):
+        process = self._process_for(job)
+        if process is None:
             return False
-        worker = idle.worker if idle else self._new_worker(share)
-        before = idle and idle.progress  # of another job: it tells only where the process is
-        progress = before and dataclasses.replace(before, images=0, rate=None)
-        reference = worker.work.remote(job, comparison=compare(get(job.recipe)))
-        self.attempts[reference] = _Attempt(job, worker, share, progress)
+        reference = process.actor.work.remote(job, comparison=compare(get(job.recipe)))
+        self.attempts[reference] = _Attempt(job, process, process.actor.progress.remote())
         return True
 
-    def _share(self, job: Job) -> Share:
-        nodes = _resources()
-        cpus = min(self._setup.cpus, max(int(node.get("CPU", 0)) for node in nodes))
-        gpus = min(job.gpus, max(node.get("GPU", 0) for node in nodes))
-        if job.step == EVALUATE and any(node.get("CPU") and not node.get("GPU") for node in nodes):
-            gpus = 0  # Ray leaves machines with GPUs to those who ask for one
-        return Share(max(cpus, 1), gpus)
+    def _process_for(self, job: Job) -> _Process | None:
+        nodes = _nodes()
+        self._most_gpus = max(self._most_gpus, *(has.gpus for has in nodes.values()))
+        gpus = min(job.gpus, self._most_gpus)
+        plain = {node: has for node, has in nodes.items() if has.cpus and not has.gpus}
+        if plain and (job.step == EVALUATE or not gpus):
+            nodes, gpus = plain, 0.0
+        cpus = min(self._setup.cpus, max(has.cpus for has in nodes.values()))
+        share = _Share(gpus, max(cpus, 1))
+        for process in self._idle:
+            if process.node in nodes and process.share == share:
+                self._idle.remove(process)
+                return process
+        left = {node: self._left(node, has) for node, has in nodes.items()}
+        room = [n for n in left if left[n].gpus >= share.gpus and left[n].cpus >= share.cpus]
+        if not room:
+            return None
+        node = max(room, key=left.get)
+        self._end_idle(node)
+        return _Process(self._new_actor(share, node=node), node, share)
 
-    def _fits(self, share: Share) -> bool:
-        """Whether the cluster has room; processes that are idle and in the way are ended."""
-        nodes = _resources()
-        for name in ("cpus", "gpus"):
-            total = sum(node.get(name[:-1].upper(), 0) for node in nodes)
-            busy = [getattr(attempt.share, name) for attempt in self.attempts.values()]
-            idle = [getattr(attempt.share, name) for attempt in self._idle]
-            wanted = sum(busy) + getattr(share, name)
-            if wanted > total:
-                return False
-            if wanted + sum(idle) > total:
-                self._end_idle()
-        return True
+    def _left(self, node: str, has: _Share) -> _Share:
+        """What busy processes leave of a machine."""
+        busy = [a.process.share for a in self.attempts.values() if a.process.node == node]
+        gpus = has.gpus - sum(share.gpus for share in busy)
+        return _Share(round(gpus, 4), has.cpus - sum(share.cpus for share in busy))
 
-    def _end_idle(self) -> None:
+    def _end_idle(self, node: str) -> None:
+        """Those of a machine, which are in the way of others."""
         import ray
 
-        for attempt in self._idle:
-            ray.kill(attempt.worker)
-        self._idle = []
+        for process in self._idle:
+            if process.node == node:
+                ray.kill(process.actor)
+        self._idle = [process for process in self._idle if process.node != node]
 
-    def _new_worker(self, share: Share):
+    def _new_actor(self, share: _Share, *, node: str):
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         variables = {
-            "TF_NUM_INTRAOP_THREADS": str(share.cpus),
+            "TF_NUM_INTRAOP_THREADS": f"{share.cpus:.0f}",
             "TF_CPP_MIN_LOG_LEVEL": "3",
             # processes that share a GPU must not take all of its memory at once
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         }
+        if not share.gpus:  # Ray would leave all of them visible
+            variables["CUDA_VISIBLE_DEVICES"] = "-1"
         setup = self._setup
         return (
-            ray.remote(ClusterWorker)
+            ray.remote(Worker)
             .options(
                 num_cpus=share.cpus,
                 num_gpus=share.gpus,
                 max_concurrency=3,  # `work`, `progress` and `stop`
                 runtime_env={"env_vars": variables},
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             )
             .remote(setup.storage, options=setup.options, data=setup.data)
         )
@@ -200,14 +196,13 @@ class _Pool:
         """Let all jobs save and end; returns those that had not begun."""
         import ray
 
-        self._end_idle()
         waiting = []
         for reference, attempt in list(self.attempts.items()):
             if attempt.progress is None:
-                ray.kill(attempt.worker)
+                ray.kill(attempt.process.actor)
                 waiting.append(self.attempts.pop(reference).job)
             else:
-                attempt.worker.stop.remote()
+                attempt.process.actor.stop.remote()
         return waiting
 
     def end(self, reference) -> tuple[Job, Outcome]:
@@ -215,16 +210,16 @@ class _Pool:
         import ray
 
         attempt = self.attempts.pop(reference)
+        process = attempt.process
         try:
             outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
-            gone = attempt.progress and attempt.progress.node not in _alive()
-            text = str(error).strip().splitlines()[0]
-            outcome = Outcome(LOST if gone else FAILED, text, broken=True)
+            kind = FAILED if process.node in _nodes() else LOST
+            outcome = Outcome(kind, str(error).strip().splitlines()[0].rstrip("."), broken=True)
         if outcome.broken:
-            ray.kill(attempt.worker)
+            ray.kill(process.actor)
         else:
-            self._idle.append(attempt)
+            self._idle.append(process)
         return attempt.job, outcome
 
     def progress(self) -> dict[tuple[str, str], Progress]:
@@ -232,25 +227,17 @@ class _Pool:
         import ray
 
         for attempt in self.attempts.values():
-            if attempt.question is None:
-                attempt.question = attempt.worker.progress.remote()
             if ray.wait([attempt.question], timeout=0)[0]:
-                question, attempt.question = attempt.question, None
-                try:
-                    attempt.progress = ray.get(question)
-                except ray.exceptions.RayError:
-                    pass  # it has died; the outcome will say so
+                with contextlib.suppress(ray.exceptions.RayError):  # the outcome will say it
+                    attempt.progress = ray.get(attempt.question)
+                attempt.question = attempt.process.actor.progress.remote()
         answered = (attempt for attempt in self.attempts.values() if attempt.progress)
         return {attempt.job.key: attempt.progress for attempt in answered}
 
 
-def _resources() -> list[dict[str, float]]:
+def _nodes() -> dict[str, _Share]:
+    """The machines that are alive, and what they have."""
     import ray
 
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def _alive() -> set[str]:
-    import ray
-
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+    return {name: _Share(has.get("GPU", 0.0), has.get("CPU", 0.0)) for name, has in alive.items()}

@@ -84,7 +84,7 @@ def sweep(
             import ray
 
             ray.shutdown()  # ends all processes
-    if any(job.publish for job in schedule.done):
+    if not stopped and not options.trial and _published(place):
         write_results(place, report=report)
     print(summary(schedule, {}))
     for (step, name), outcome in schedule.failed.items():
@@ -109,9 +109,7 @@ def _chosen(pattern: str | None) -> list[Recipe]:
 
 def _finished(storage):
     """What the storage has already."""
-    from gdn_keras import zoo
     from training.factory.plan import Finished
-    from training.factory.storage import ZOO
     from training.measurement import EVALUATION, test_sizes
     from training.state import RECORD
 
@@ -122,8 +120,14 @@ def _finished(storage):
         sizes = json.loads(storage.read(f"{run}/{EVALUATION}"))
         if recipe and sizes.keys() >= test_sizes(recipe).keys():
             evaluated.add(run)
-    published = storage.folders_with(zoo.CARD_FILE, under=ZOO)
-    return Finished(frozenset(runs), frozenset(evaluated), frozenset(published))
+    return Finished(frozenset(runs), frozenset(evaluated), frozenset(_published(storage)))
+
+
+def _published(storage) -> set[str]:
+    from gdn_keras import zoo
+    from training.factory.storage import ZOO
+
+    return storage.folders_with(zoo.CARD_FILE, under=ZOO)
 
 
 def write_results(storage, *, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gdn_keras import datasets
 from gdn_keras.markdown import table
@@ -22,7 +23,7 @@ SMALL_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Finished:
-    """What the storage has already, for one seed."""
+    """What the storage has already."""
 
     runs: frozenset[str] = frozenset()  # folders of finished runs
     evaluated: frozenset[str] = frozenset()  # those of them that are evaluated completely
@@ -79,63 +80,62 @@ def make_sweep_plan(
     available = finished.names(options=options)
     rows, left_out, planned = [], {}, {}
     for recipe in sorted(recipes, key=_position):
-        name = recipe.name
-        if recipe.transfer_from and trial:
-            left_out[name] = "derived without training, so there is nothing to try"
+        reason = _obstacle(recipe, options=options, available=available, data=workspace.data)
+        if reason:
+            left_out[recipe.name] = reason
             continue
-        try:
-            datasets.get(recipe.dataset).check_files(workspace.data)
-        except FileNotFoundError as error:
-            left_out[name] = str(error)
-            continue
-        source = recipe.transfer_from
-        if source and source not in available:
-            reason = left_out.get(source, "which is not finished")
-            left_out[name] = f"derived from {source}: {reason}"
-            continue
-        named = trial.recipe(name)
-        plan = new_plan(named, options=options, finished=available - {name})
-        source = plan.warm_start
+        named = trial.recipe(recipe.name)
+        plan = new_plan(named, options=options, finished=available - {recipe.name})
+        cost, source = cost_of(plan), plan.warm_start
         run = workspace.run_folder(named.name, seed=options.seed).name
-        cost = cost_of(plan)
         share = gpus or _gpu_share(cost, options=options)
-        start_from = None
-        if not recipe.transfer_from and options.budget == "cpu":
-            start_from = (source or "none").partition("@")[0]
         jobs = []
         if run not in finished.runs:
-            jobs.append(
-                Job(
-                    recipe=name,
-                    step=TRAIN,
-                    run=run,
-                    after=planned.get(source, ()),
-                    start_from=start_from,
-                    gpus=share if plan.stages else 0,
-                    gflop=cost.training if cost else 0.0,
-                    images=cost.images if cost else 0,
-                )
+            train = Job(
+                recipe=recipe.name,
+                step=TRAIN,
+                run=run,
+                after=(planned[source],) if source in planned else (),
+                source=source,
+                gpus=share if plan.stages else 0,
+                gflop=cost.training if cost else 0.0,
+                images=cost.images if cost else 0,
             )
-        publish = name not in finished.published
+            jobs.append(train)
+            if lends:
+                planned[named.name] = train.key
+        publish = recipe.name not in finished.published
         if not trial and (publish or run not in finished.evaluated):
-            jobs.append(
-                Job(
-                    recipe=name,
-                    step=EVALUATE,
-                    run=run,
-                    after=tuple(job.key for job in jobs),
-                    gpus=share,
-                    gflop=cost.evaluation if cost else 0.0,
-                    publish=publish,
-                )
+            evaluate = Job(
+                recipe=recipe.name,
+                step=EVALUATE,
+                run=run,
+                after=tuple(job.key for job in jobs),
+                gpus=share,
+                gflop=cost.evaluation if cost else 0.0,
+                publish=publish,
             )
+            jobs.append(evaluate)
         rows.append(Row(recipe, source, cost, tuple(jobs)))
         if lends:
-            available = available | {name}
-            planned[f"{name}{'@holdout' * trial.holdout}"] = tuple(
-                job.key for job in jobs if job.step == TRAIN
-            )
+            available = available | {recipe.name}
     return SweepPlan(tuple(rows), left_out)
+
+
+def _obstacle(
+    recipe: Recipe, *, options: RunOptions, available: set[str], data: Path | None
+) -> str | None:
+    """Why a recipe is left out."""
+    source = recipe.transfer_from
+    if source and options.trial:
+        return "derived without training, so there is nothing to try"
+    if source and source not in available:
+        return f"derived from {source}, which is neither finished nor planned"
+    try:
+        datasets.get(recipe.dataset).check_files(data)
+    except FileNotFoundError as error:
+        return str(error)
+    return None
 
 
 def _position(recipe: Recipe) -> tuple[bool, bool, int]:

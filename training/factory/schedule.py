@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 TRAIN, EVALUATE = "train", "evaluate"  # the steps of a recipe
@@ -19,7 +18,7 @@ class Job:
     step: str  # TRAIN or EVALUATE
     run: str  # name of the run's folder
     after: tuple[tuple[str, str], ...] = ()  # keys of the jobs that must be done before
-    start_from: str | None = None  # network that a new run takes its weights from, or "none"
+    source: str | None = None  # the network that a new run takes its weights from
     gpus: float = 1.0  # a share, or a number of them
     gflop: float = 0.0
     images: int = 0  # in training
@@ -66,10 +65,6 @@ class Schedule:
                     found.setdefault(job.recipe, found.get(name, name))
         return {name: why for name, why in found.items() if name not in names}
 
-    @property
-    def over(self) -> bool:
-        return not self.running and not self.ready()
-
     def start(self, job: Job) -> None:
         self.waiting.remove(job)
         self.running.append(job)
@@ -86,10 +81,3 @@ class Schedule:
             return True
         self.waiting.append(job)
         return False
-
-    def failures(self, job: Job) -> int:
-        return self._failures[job.key]
-
-
-def total_gflop(jobs: Iterable[Job]) -> float:
-    return sum(job.gflop for job in jobs)

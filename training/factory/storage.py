@@ -6,6 +6,7 @@ work in folders of their own: they fetch what a job needs and push what has chan
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -47,6 +48,12 @@ class Storage:
                 f"Received: {self.url}."
             ) from error
 
+    @property
+    def _is_local(self) -> bool:
+        from fsspec.implementations.local import LocalFileSystem
+
+        return isinstance(self._place[0], LocalFileSystem)
+
     def __truediv__(self, name: str) -> str:
         """The whole path of a file or folder, for people."""
         return f"{self.url.rstrip('/')}/{name}"
@@ -63,15 +70,17 @@ class Storage:
 
     def write(self, name: str, content: bytes) -> None:
         """Replace a file in one step."""
-        from fsspec.implementations.local import LocalFileSystem
-
         system, path = self._place[0], self._path(name)
         parent = path.rpartition("/")[0]
         system.makedirs(parent, exist_ok=True)
-        if isinstance(system, LocalFileSystem):  # which would not flush it to the disk
+        if self._is_local:  # fsspec would not flush it to the disk
             return replace_file(Path(path), content=content)
         system.pipe_file(path + NEW, content)
         system.mv(path + NEW, path)
+
+    def lock(self, run: str) -> contextlib.AbstractContextManager:
+        """Hold a run, if it is in a folder: only those have locks."""
+        return locking.lock(Path(self._path(run))) if self._is_local else contextlib.nullcontext()
 
     def folders_with(self, file: str, *, under: str = "") -> set[str]:
         """The names of the folders that have a file."""
@@ -161,8 +170,8 @@ class Mirror:
                 continue
             try:
                 self._storage.write(name, (self._place / name).read_bytes())
-            except OSError as error:
-                self.problem = f"not saved: {error.strerror or error}"
-                raise
+            except Exception as error:  # file systems of fsspec have many kinds of them
+                self.problem = f"not saved: {getattr(error, 'strerror', None) or error}"
+                raise OSError(str(error)) from error
             self._pushed[name] = stamp
         self.problem = ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Mapping
 
 from gdn_keras import progress as lines
 from gdn_keras.markdown import table
-from training.factory.schedule import DONE, FAILED, STOPPED, Job, Outcome, Schedule, total_gflop
+from training.factory.schedule import DONE, FAILED, STOPPED, Job, Outcome, Schedule
 from training.factory.worker import Progress
 
 
@@ -34,9 +35,10 @@ class LiveTable:
         now = time.monotonic()
         if self._stream.isatty():
             self._clear()
-            text = render(schedule, progress)
-            self._drawn = text.count("\n") + 1
-            print(text, file=self._stream, flush=True)
+            width, height = shutil.get_terminal_size()  # longer lines would become two
+            rows = [line[:width] for line in render(schedule, progress).splitlines()][1 - height :]
+            self._drawn = len(rows)
+            print(*rows, sep="\n", file=self._stream, flush=True)
         elif now - self._last > lines.LINE_SECONDS:
             self._last = now
             print(summary(schedule, progress), file=self._stream, flush=True)
@@ -77,7 +79,8 @@ def summary(schedule: Schedule, progress: Mapping[tuple[str, str], Progress]) ->
         "failed": schedule.failed,
     }
     words = [", ".join(f"{len(jobs)} {name}" for name, jobs in counts.items())]
-    left, speed, images = total_gflop(schedule.waiting), 0.0, 0.0
+    left = sum(job.gflop for job in schedule.waiting)
+    speed = images = 0.0
     for job in schedule.running:
         now = progress.get(job.key)
         share = now.images / job.images if now and job.images else 0.0

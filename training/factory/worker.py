@@ -17,7 +17,8 @@ from pathlib import Path
 from training import state
 from training.comparison import Comparison
 from training.factory.schedule import DONE, FAILED, STOPPED, TRAIN, Job, Outcome
-from training.factory.storage import LOGS, ZOO, Mirror, Storage
+from training.factory.storage import LOGS, POLL_SECONDS, ZOO, Mirror, Storage
+from training.locking import RunIsLocked
 from training.logs import read_log
 from training.options import RunOptions
 from training.workspace import Workspace
@@ -35,7 +36,6 @@ class Progress:
     images: int = 0  # trained on
     rate: float | None = None  # images per second
     problem: str = ""  # what is in the way
-    node: str = ""  # identifier of the machine in the cluster
 
 
 class Worker:
@@ -46,6 +46,7 @@ class Worker:
         self._stop = threading.Event()
         self._folder: Path | None = None
         self._mirror: Mirror | None = None
+        self._problem = ""
 
     def stop(self) -> None:
         """Let the job save and end."""
@@ -63,26 +64,38 @@ class Worker:
             gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
             images=int(rows[-1]["images"]) if rows else 0,
             rate=rate,
-            problem=self._mirror.problem if self._mirror else "",
+            problem=self._mirror.problem if self._mirror else self._problem,
         )
 
     def work(self, job: Job, *, comparison: Comparison | None = None) -> Outcome:
-        """Do a job. What it prints is kept in the storage, whatever happens."""
+        """Do a job, when no other process is working on its run."""
+        while True:
+            try:
+                with self._storage.lock(job.run):
+                    return self._work(job, comparison=comparison)
+            except RunIsLocked as error:
+                self._problem = str(error)
+            if self._stop.wait(POLL_SECONDS):
+                return Outcome(STOPPED)
+
+    def _work(self, job: Job, *, comparison: Comparison | None) -> Outcome:
+        """What it prints is kept in the storage, whatever happens."""
+        self._problem = ""
         log = f"{LOGS}/{job.run}.{job.step}.log"
         with tempfile.TemporaryDirectory(prefix="gdn-keras-") as scratch:
             place = Path(scratch)
             (place / LOGS).mkdir()
-            (place / log).write_bytes(self._storage.read(log) or b"")  # of earlier attempts
             workspace = Workspace(runs=place, zoo=place / ZOO, data=self._data)
             folders = (job.run, f"{ZOO}/{job.recipe}", LOGS)
             try:
+                (place / log).write_bytes(self._storage.read(log) or b"")  # of earlier attempts
                 self._storage.fetch(job.run, into=place)
                 self._mirror = Mirror(self._storage, place=place, folders=folders)
                 self._folder = place / job.run if job.step == TRAIN else None
                 with _printing_to(place / log), self._mirror:
                     outcome = self._try(job, workspace=workspace, comparison=comparison)
-            except OSError as error:
-                outcome = Outcome(FAILED, str(error))
+            except Exception as error:  # of the storage
+                outcome = _failure(error)
             finally:
                 self._folder = self._mirror = None
         return dataclasses.replace(outcome, log=self._storage / log)
@@ -94,8 +107,7 @@ class Worker:
             return Outcome(DONE if done else STOPPED)
         except Exception as error:  # whatever it is, the other runs go on
             traceback.print_exc()
-            refused = isinstance(error, ValueError | OSError)
-            return Outcome(FAILED, f"{type(error).__name__}: {error}", broken=not refused)
+            return _failure(error)
         finally:
             import keras
 
@@ -104,16 +116,12 @@ class Worker:
 
     def _train(self, job: Job, *, workspace: Workspace, **_) -> bool:
         from training.commands import train_recipe
-        from training.recipes import get
 
         options = self._options
+        if job.source and not state.exists(workspace.runs / job.run):
+            self._storage.fetch(f"{job.source}-seed{options.seed}", into=workspace.runs)
+            self._storage.fetch(f"{ZOO}/{job.source}", into=workspace.runs)
         recipe = options.trial.recipe(job.recipe)
-        if not state.exists(workspace.runs / job.run):
-            options = dataclasses.replace(options, start_from=job.start_from)
-            for source in {job.start_from, get(job.recipe).transfer_from} - {None, "none"}:
-                trial = "@holdout" * options.trial.holdout
-                self._storage.fetch(f"{source}{trial}-seed{options.seed}", into=workspace.runs)
-                self._storage.fetch(f"{ZOO}/{source}", into=workspace.runs)
         return train_recipe(recipe, workspace=workspace, options=options, stop=self._stop.is_set)
 
     def _evaluate(self, job: Job, *, workspace: Workspace, comparison: Comparison) -> bool:
@@ -127,6 +135,12 @@ class Worker:
         if job.publish:
             publish_recipe(recipe, **how, compare=lambda _: comparison)
         return True
+
+
+def _failure(error: Exception) -> Outcome:
+    """A process is used again only after errors that are made to be read."""
+    broken = not isinstance(error, ValueError | OSError)
+    return Outcome(FAILED, f"{type(error).__name__}: {error}", broken=broken)
 
 
 @contextlib.contextmanager
