@@ -75,6 +75,8 @@ class Worker:
                     return self._work(job, comparison=comparison)
             except RunIsLocked as error:
                 self._problem = str(error)
+            except Exception as error:  # a disk that is full, or without locks
+                return _failure(error)
             if self._stop.wait(POLL_SECONDS):
                 return Outcome(STOPPED)
 
