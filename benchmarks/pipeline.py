@@ -16,8 +16,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from benchmarks.report import print_table, record
+from gdn_keras.counts import count_multiply_adds
 from gdn_keras.datasets import Arrays, as_dataset, load_samples, rescale, training_batches
-from gdn_keras.model import count_multiply_adds
 from training.budgets import plan_run
 from training.recipes import Recipe, get
 

@@ -5,9 +5,9 @@ import io
 
 import pytest
 
+from gdn_keras.counts import count_multiply_adds
 from gdn_keras.datasets import raw, sets
 from gdn_keras.datasets.stir import StirFile
-from gdn_keras.model import count_multiply_adds
 from training import devices
 from training.__main__ import main
 from training.budgets import relatives

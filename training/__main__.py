@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gdn_keras.deprecation import RenamedOption
-from training import commands, locking
-from training.factory import commands as factory
-from training.options import RunOptions, Trial
-from training.reproduction import commands as reproduction
-from training.workspace import Workspace
+from gdn_keras.zoo.registry import checkout
+
+from . import PROGRAM, commands, locking
+from .factory import commands as factory
+from .options import RunOptions, Trial
+from .reproduction import commands as reproduction
+from .workspace import Workspace
 
 EXAMPLES = {
     "list": (
@@ -150,6 +152,7 @@ def _publish(arguments, workspace) -> int:
 
 
 def _sweep(arguments, workspace) -> int:
+    _need_clone(arguments)
     return factory.sweep(
         arguments.group,
         workspace=workspace,
@@ -349,6 +352,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _place_options(statistics, "zoo", "runs")
     return parser
+
+
+def _examples(lines: Iterable[str]) -> str:
+    text = "examples:\n" + "\n".join(f"  {line}" for line in lines)
+    return text.replace("python -m training", PROGRAM)
 
 
 def _training_options(parser: argparse.ArgumentParser, *places: str) -> None:

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 
 from gdn_keras import zoo
-from training import CHECKOUT, locking, state
-from training.comparison import Compare
-from training.options import NO_TRIAL, RunOptions, Trial, auto_precision
-from training.recipes import ALL, RECIPES, Recipe, get
-from training.runs import check_options, finished_folder, further_record, make_plan
-from training.stopping import STOPPED, Stopping
-from training.workspace import Workspace
+
+from . import CHECKOUT, PROGRAM, locking, state
+from .comparison import Compare
+from .options import NO_TRIAL, RunOptions, Trial, auto_precision
+from .recipes import ALL, RECIPES, Recipe, get
+from .runs import check_options, finished_folder, further_record, make_plan
+from .stopping import STOPPED, Stopping
+from .workspace import Workspace
 
 RESUME_HINT = "run the same command to resume"
 _MODE_LABELS = {
@@ -62,7 +63,7 @@ def run(name: str, *, workspace: Workspace, options: RunOptions) -> int:
 def train_recipe(
     recipe: Recipe, *, workspace: Workspace, options: RunOptions, stop: Stopping
 ) -> bool:
-    from training import devices
+    from . import devices
 
     devices.prepare(options.devices)
     main = devices.is_main()

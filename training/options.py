@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras.cpu import prefers_bfloat16
-from training.budgets import Plan, Stage
-from training.devices import gpu_precision
-from training.recipes import Recipe, get
+
+from .budgets import Plan, Stage
+from .devices import gpu_precision
+from .recipes import Recipe, get
 
 # of a network's config, what a trial may change
 SAMPLING = ("channel_sigmas", "sampling_density", "reach")

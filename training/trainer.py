@@ -20,13 +20,14 @@ from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
 from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
-from training import state as state_file
-from training.budgets import Plan, Stage
-from training.devices import prefers_xla, shared_batches
-from training.logs import plot_curves
-from training.progress import Follower, Progress, restore, retry_until_saved
-from training.run_record import Ancestor, RunRecord
-from training.stages import (
+
+from . import state as state_file
+from .budgets import Plan, Stage
+from .devices import prefers_xla, shared_batches
+from .logs import plot_curves
+from .progress import Follower, Progress, restore, retry_until_saved
+from .run_record import Ancestor, RunRecord
+from .stages import (
     batches,
     build_stage_model,
     compile_model,

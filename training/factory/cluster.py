@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training import CHECKOUT
-from training.comparison import Compare
-from training.factory.schedule import EVALUATE, FAILED, LOST, STOPPED, Job, Outcome, Schedule
-from training.factory.storage import Storage
-from training.factory.worker import Progress, Worker
-from training.options import RunOptions
-from training.recipes import get
-from training.stopping import Stopping
+from .. import CHECKOUT
+from ..comparison import Compare
+from ..options import RunOptions
+from ..recipes import get
+from ..stopping import Stopping
+from .schedule import EVALUATE, FAILED, LOST, STOPPED, Job, Outcome, Schedule
+from .storage import Storage
+from .worker import Progress, Worker
 
 if TYPE_CHECKING:
-    from training.factory.table import LiveTable
+    from .table import LiveTable
 
 POLL_SECONDS = 1.0  # between looks at what the processes do
 _PASSED_ON = ("KERAS_BACKEND", "GDN_KERAS_DATA", "XLA_FLAGS")  # to all processes

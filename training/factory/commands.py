@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from training import CHECKOUT
-from training.commands import RESUME_HINT, matching
-from training.comparison import Compare
-from training.options import RunOptions
-from training.recipes import ALL, RECIPES, Recipe
-from training.stopping import STOPPED
-from training.workspace import Workspace
+from .. import CHECKOUT
+from ..commands import RESUME_HINT, matching
+from ..comparison import Compare
+from ..options import RunOptions
+from ..recipes import ALL, RECIPES, Recipe
+from ..stopping import STOPPED
+from ..workspace import Workspace
 
 README, TABLE_PAGE = "README.md", "docs/networks.md"
 Report = Callable[[Workspace, Path], None]  # writes a report on a workspace into a folder
@@ -55,8 +55,8 @@ def sweep(
     for name, value in (("workers", workers), ("cpus", cpus), ("gpus", gpus), ("rate", tflops)):
         if value is not None and value <= 0:
             raise ValueError(f"`--{name}` must be positive. Received: {value:g}.")
-    from training.factory.plan import describe, make_sweep_plan  # Keras takes seconds to load
-    from training.factory.storage import Storage
+    from .plan import describe, make_sweep_plan  # Keras takes seconds to load
+    from .storage import Storage
 
     place = Storage.locate(storage or workspace.runs)
     plan = make_sweep_plan(
@@ -67,9 +67,9 @@ def sweep(
         return 0
     for name, reason in plan.left_out.items():
         print(f"{name:48} left out: {reason}")
-    from training.factory.cluster import Setup, connect, run_jobs
-    from training.factory.schedule import Schedule
-    from training.factory.table import LiveTable, summary
+    from .cluster import Setup, connect, run_jobs
+    from .schedule import Schedule
+    from .table import LiveTable, summary
 
     schedule, stopped = Schedule(plan.jobs), False
     if schedule.waiting:
@@ -109,9 +109,9 @@ def _chosen(pattern: str | None) -> list[Recipe]:
 
 def _finished(storage):
     """What the storage has already."""
-    from training.factory.plan import Finished
-    from training.measurement import EVALUATION, test_sizes
-    from training.state import RECORD
+    from ..measurement import EVALUATION, test_sizes
+    from ..state import RECORD
+    from .plan import Finished
 
     runs = storage.folders_with(RECORD)
     evaluated = set()
@@ -125,7 +125,8 @@ def _finished(storage):
 
 def _published(storage) -> set[str]:
     from gdn_keras import zoo
-    from training.factory.storage import ZOO
+
+    from .storage import ZOO
 
     return storage.folders_with(zoo.CARD_FILE, under=ZOO)
 
@@ -134,7 +135,8 @@ def write_results(storage, *, report: Report) -> None:
     """Registry, tables and report of the networks in a storage, laid out as in the checkout."""
     from gdn_keras.zoo.registry import REGISTRY_FILE
     from gdn_keras.zoo.tables import RESULTS_FILE, update
-    from training.factory.storage import ZOO
+
+    from .storage import ZOO
 
     with tempfile.TemporaryDirectory(prefix="gdn-keras-") as scratch:
         root = Path(scratch)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from gdn_keras import datasets
 from gdn_keras.markdown import table
-from training.costs import Cost, cost_of
-from training.factory.schedule import EVALUATE, TRAIN, Job
-from training.options import RunOptions, Trial
-from training.recipes import Recipe
-from training.runs import new_plan
-from training.workspace import Workspace
+
+from ..costs import Cost, cost_of
+from ..options import RunOptions, Trial
+from ..recipes import Recipe
+from ..runs import new_plan
+from ..workspace import Workspace
+from .schedule import EVALUATE, TRAIN, Job
 
 # GFLOP of an image in training, forwards: a step of a smaller network is less than 20 ms of work
 # for a GPU of 10 TFLOP/s, much of it for starting kernels. So four of them share a GPU.

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from gdn_keras import zoo
 from gdn_keras.files import replace_file
-from training import locking
-from training.measurement import EVALUATION
-from training.state import PREVIOUS, RECORD, STATE
+
+from .. import locking
+from ..measurement import EVALUATION
+from ..state import PREVIOUS, RECORD, STATE
 
 ZOO, LOGS, NEW = "zoo", "logs", ".new"
 LAST = (RECORD, zoo.CARD_FILE)  # their presence says that all other files are there
@@ -128,7 +129,7 @@ class Mirror:
         return self
 
     def __exit__(self, *_) -> None:
-        from training.progress import retry_until_saved
+        from ..progress import retry_until_saved
 
         self._ended.set()
         self._thread.join()

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from gdn_keras import progress as lines
 from gdn_keras.markdown import table
-from training.factory.schedule import DONE, FAILED, STOPPED, Job, Outcome, Schedule
-from training.factory.worker import Progress
+
+from .schedule import DONE, FAILED, STOPPED, Job, Outcome, Schedule
+from .worker import Progress
 
 
 class LiveTable:

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import state
-from training.comparison import Comparison
-from training.factory.schedule import DONE, FAILED, STOPPED, TRAIN, Job, Outcome
-from training.factory.storage import LOGS, POLL_SECONDS, ZOO, Mirror, Storage
-from training.locking import RunIsLocked
-from training.logs import read_log
-from training.options import RunOptions
-from training.workspace import Workspace
+from .. import state
+from ..comparison import Comparison
+from ..locking import RunIsLocked
+from ..logs import read_log
+from ..options import RunOptions
+from ..workspace import Workspace
+from .schedule import DONE, FAILED, STOPPED, TRAIN, Job, Outcome
+from .storage import LOGS, POLL_SECONDS, ZOO, Mirror, Storage
 
 RECENT = 10  # rows of the log over which the speed is measured
 
@@ -117,7 +117,7 @@ class Worker:
             gc.collect()
 
     def _train(self, job: Job, *, workspace: Workspace, **_) -> bool:
-        from training.commands import train_recipe
+        from ..commands import train_recipe
 
         options = self._options
         if job.source and not state.exists(workspace.runs / job.run):
@@ -127,8 +127,8 @@ class Worker:
         return train_recipe(recipe, workspace=workspace, options=options, stop=self._stop.is_set)
 
     def _evaluate(self, job: Job, *, workspace: Workspace, comparison: Comparison) -> bool:
-        from training.commands import evaluate_recipe, publish_recipe
-        from training.recipes import get
+        from ..commands import evaluate_recipe, publish_recipe
+        from ..recipes import get
 
         recipe, seed = get(job.recipe), self._options.seed
         how = {"workspace": workspace, "seed": seed}
