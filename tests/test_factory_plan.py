@@ -99,6 +99,12 @@ def test_the_hours_of_a_plan_by_hand(everywhere):
     assert f": {hours:.1f} hours of one GPU that sustains 20 TFLOP/s." in text
 
 
+def test_networks_whose_data_are_not_counted_are_named(everywhere):
+    text = describe(plan_of(["stir_sign_mid_drop", "fashion_avg_2jet"], everywhere), tflops=10)
+    last = text.splitlines()[-1]
+    assert last == "Not in the sum, as the size of their data is unknown: stir_sign_mid_drop."
+
+
 def test_derived_networks_of_the_paper_budget_are_measured_on_every_pixel(everywhere):
     name = "fashion_avg_2jet_transfer"
     plan = plan_of(["fashion_single_2jet", name], everywhere)

@@ -179,5 +179,8 @@ def describe(plan: SweepPlan, *, tflops: float) -> str:
         f"{len(jobs)} jobs for {len(plan.rows)} networks, {left / 1e9:.3g} EFLOP: "
         f"{hours(left):.1f} hours of one GPU that sustains {tflops:g} TFLOP/s."
     )
+    unknown = [row.recipe.name for row in plan.rows if row.cost is None]
+    if unknown:
+        lines.append(f"Not in the sum, as the size of their data is unknown: {', '.join(unknown)}.")
     lines += [f"Left out: {name}: {reason}" for name, reason in plan.left_out.items()]
     return "\n".join(lines)
