@@ -11,7 +11,6 @@ from keras import ops
 
 from gdn_keras.checks import check_choice, check_number, check_type
 from gdn_keras.layers.replicas import replica_number
-from gdn_keras.scale_space import SELECTIONS
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -25,7 +24,7 @@ class SpatialSelection(keras.layers.Layer):
 
     def __init__(self, mode="centre", **kwargs):
         super().__init__(**kwargs)
-        self.mode = check_choice("mode", mode, SELECTIONS)
+        self.mode = check_choice("mode", mode, ("centre", "max"))
 
     def call(self, inputs):
         if not isinstance(inputs, (list, tuple)):
