@@ -300,7 +300,7 @@ def test_damaged_image_files(tmp_path, data):
     path = tmp_path / f"image.{kind}"
     path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
     fit = data.draw(st.sampled_from(list(FITS)))
-    arguments = dict(path=path, config=small_config(input_channels=1), dataset="fashion_mnist")
+    arguments = dict(image=path, config=small_config(input_channels=1), dataset="fashion_mnist")
     image = outcome(read_image, {**arguments, "fit": fit}, names=[path.name])
     assert image is None or (image.pixels.shape, image.pixels.dtype) == ((13, 12, 1), np.uint8)
 
