@@ -186,7 +186,9 @@ def test_networks(changes):
     assume(model is not None)
     white = config.pixel_range[1]
     logits = model.predict_on_batch(random_images(config, batch=1) / 255 * white)
-    assert logits.shape == (1, config.num_classes) and np.isfinite(logits).all()
+    dense = (*config.input_size, len(config.channel_sigmas))  # at every pixel, for every channel
+    shape = dense if config.spatial_selection == "none" else ()
+    assert logits.shape == (1, *shape, config.num_classes) and np.isfinite(logits).all()
     again = type(model).from_config(json.loads(json.dumps(model.get_config())))
     assert again.config == config and again.get_config() == model.get_config()
 
