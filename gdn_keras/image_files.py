@@ -69,8 +69,6 @@ def image_from_array(array: np.ndarray, *, mode: str | None = None):
             "`image` must be a path, or pixels of shape (height, width) or (height, width, colour) "
             f"with 1, 3 or 4 colours. Received: shape {np.shape(array)}."
         )
-    if pixels.dtype.kind not in "uif":
-        raise ValueError(f"`image` must have numbers. Received: dtype {pixels.dtype}.")
     low, high = pixels.min(), pixels.max()
     if not (low >= 0 and high <= 255):
         raise ValueError(f"`image` must be from 0 to 255. Received: from {low:g} to {high:g}.")
