@@ -8,12 +8,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_integer, check_number, checked
+from gdn_keras.checks import check_choice, check_integer, check_number, check_type, checked
 from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.image_model import ImageModel
 from gdn_keras.layers import (
     CommonGrid,
     JetLayer,
+    PixelScaling,
     ScaleBatchNormalization,
     ScaleChannelDropout,
     ScalePooling,
@@ -55,6 +56,7 @@ class GaussDerNet(ImageModel):
 
     Args:
         config: a `GaussDerNetConfig` or the dict it makes.
+        outputs: only for `keras.models.clone_model`, which passes the ends of a graph of layers.
         folded: leave out batch norm and have biases instead; `fold(model)` fills them.
         synchronized: batch statistics over all replicas of a `tf.distribute` strategy.
         seed: of the scale-channel dropout.
@@ -65,8 +67,8 @@ class GaussDerNet(ImageModel):
     @checked
     def __init__(
         self,
-        config: GaussDerNetConfig | dict,
-        *,
+        config,
+        *outputs,
         folded: bool = False,
         synchronized: bool = False,
         seed: int | None = None,
@@ -75,16 +77,25 @@ class GaussDerNet(ImageModel):
         name: str = "gaussdernet",
         **kwargs,
     ):
+        if outputs:
+            super().__init__(config, *outputs, name=name, **kwargs)
+            self._read_settings()
+            return
+        check_type("config", config, GaussDerNetConfig | dict)
         if isinstance(config, dict):
             config = GaussDerNetConfig.from_dict(config)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         # === Functional model ===
         image = keras.Input((*config.input_size, config.input_channels), name="image")
-        scale = 1 / config.pixel_range[1]
-        pixels = keras.layers.Rescaling(scale, name="pixels", dtype=policy)(image)
+        settings = {"folded": folded, "synchronized": synchronized, "seed": seed}
+        pixels = PixelScaling(
+            1 / config.pixel_range[1],
+            network={"config": config.to_dict(), **settings},
+            dtype=policy,
+            name="pixels",
+        )(image)
         plans, ranges = channel_plans(config), sigma_ranges(config)
         maps = [pixels] * len(plans)
-        layer_maps = []
         for k, block in enumerate(config.blocks(folded=folded)):
             maps = JetLayer(
                 block.c_out,
@@ -111,10 +122,9 @@ class GaussDerNet(ImageModel):
                     block.activation, dtype=policy, name=block.activated
                 )
                 maps = [activation(tensor) for tensor in maps]
-            layer_maps.append(maps)
         if config.spatial_selection == "none":
             spacings = [plan.layers[-1].rows.output.spacing for plan in plans]
-            logits = scale_logits = CommonGrid(
+            logits = CommonGrid(
                 config.input_size, spacings=spacings, name="selection", dtype="float32"
             )(maps)
         else:
@@ -126,17 +136,20 @@ class GaussDerNet(ImageModel):
             )(scale_logits)
             logits = ScalePooling(config.scale_pooling, name="pooling", dtype="float32")(dropped)
         super().__init__(inputs=image, outputs=logits, name=name, **kwargs)
-        # === Config ===
-        self.config = config
-        self.folded = folded
-        self.synchronized = synchronized
-        self.seed = seed
-        self.policy = policy
-        self._scale_logits = scale_logits
-        self._layer_maps = layer_maps
+        self._read_settings()
         names = [layer.name for layer in self.layers]
         for layer in frozen:
             self.get_layer(check_choice("frozen", layer, names)).trainable = False
+
+    def _read_settings(self) -> None:
+        """Take the settings from the first layer: a clone of a network has nothing but layers."""
+        # === Config ===
+        first = self.get_layer("pixels")
+        self.config = GaussDerNetConfig.from_dict(first.network["config"])
+        self.folded = first.network["folded"]
+        self.synchronized = first.network["synchronized"]
+        self.seed = first.network["seed"]
+        self.policy = first.dtype_policy
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -153,7 +166,7 @@ class GaussDerNet(ImageModel):
 
         The output of a dense network is not pooled, so there it is the same.
         """
-        return ImageModel(self.input, self._scale_logits, name="scale_logits")
+        return ImageModel(self.input, self.get_layer("selection").output, name="scale_logits")
 
     @checked
     def maps_model(self, layer: int | None = None) -> keras.Model:
@@ -168,7 +181,10 @@ class GaussDerNet(ImageModel):
         layer = self.config.num_layers if layer is None else layer
         highest = self.config.num_layers
         check_integer("layer", layer, low=1, high=highest, expected=f"from 1 to {highest}")
-        return ImageModel(self.input, list(self._layer_maps[layer - 1]), name=f"maps_{layer}")
+        following = "selection" if layer == highest else self.blocks[layer].jet
+        maps = self.get_layer(following).input
+        maps = maps if isinstance(maps, list) else [maps]
+        return ImageModel(self.input, maps, name=f"maps_{layer}")
 
     def get_config(self):
         return {

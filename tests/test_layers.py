@@ -12,6 +12,7 @@ from gdn_keras import layers
 from gdn_keras.layers import (
     CommonGrid,
     JetLayer,
+    PixelScaling,
     ScaleBatchNormalization,
     ScaleChannelDropout,
     ScalePooling,
@@ -21,6 +22,7 @@ from gdn_keras.layers import (
 IMAGE = (None, 11, 8, 2)
 MAPS = [(None, 11, 8, 3), (None, 5, 4, 3), (None, 1, 2, 3)]
 CONTRACT = {  # how a layer is made, and the shape(s) it takes
+    "pixels": (lambda **kw: PixelScaling(1 / 255, network={"num_classes": 3}, **kw), IMAGE),
     "jet": (lambda **kw: JetLayer(3, sigma=1.2, **kw), IMAGE),
     "jet of two channels": (lambda **kw: JetLayer(3, sigma=(0.6, 1.2), **kw), [IMAGE, IMAGE]),
     "jet with everything": (

@@ -419,6 +419,8 @@ def test_saved_models_are_bit_identical(changes, tmp_path):
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     np.testing.assert_array_equal(evaluate(clone, images), expected)
+    assert type(clone) is GaussDerNet
+    assert clone.get_config() == model.get_config()
 
 
 def test_weights_fit_networks_with_and_without_dropout(tmp_path):

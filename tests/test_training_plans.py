@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import Arrays, DataSet
+from gdn_keras.scale_space import METHODS
 from training import runs, stages, state
-from training.budgets import CPU_STAGES, DENSITY, REACH, plan_run, relatives
+from training.budgets import CPU_STAGES, DENSITY, REACH, WIDE_REACH, plan_run, relatives
 from training.options import RunOptions, Trial
 from training.recipes import ALL, RECIPES, get, trained
 from training.run_record import Ancestor, RunRecord
@@ -36,7 +37,8 @@ def test_the_paper_budget_is_the_recipe(recipe):
 def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
     plan = plan_run(recipe, budget="cpu", finished=set())
     last = plan.stages[-1]
-    assert last.config == recipe.config.replace(sampling_density=DENSITY, reach=REACH)
+    reach = WIDE_REACH if last.name == "wider" else REACH
+    assert last.config == recipe.config.replace(sampling_density=DENSITY, reach=reach)
     assert all(stage.limit is None for stage in plan.stages)
     channels = [len(stage.config.channel_sigmas) for stage in plan.stages]
     assert channels[0] == 1 and channels == sorted(channels)
@@ -110,7 +112,12 @@ def test_what_regularisation_does_is_not_tried_on_the_weights_of_the_other():
 def test_relatives_of_other_kinds():
     """Another discretisation and lower jets will do; the nearest comes first."""
     sampled = relatives(get("fashion28_sampled_s1p00"))
-    assert "fashion28_discrete_s1p00" in sampled and "fashion28_discrete_s0p50" not in sampled
+    assert sampled[0] == "fashion28_discrete_s1p00" and "fashion28_discrete_s0p50" not in sampled
+    discrete = relatives(get("cifar32_discrete_s0p71"))  # other kernels before other sigmas
+    assert set(discrete[:5]) == {f"cifar32_{name}_s0p71" for name in METHODS} - {
+        "cifar32_discrete_s0p71"
+    }
+    assert discrete[5:7] == ["cifar32_discrete_s0p50", "cifar32_discrete_s1p00"]
     assert relatives(get("cifar_avg_3jet"))[0] == "cifar_avg_2jet"
     assert "cifar_avg_3jet" not in relatives(get("cifar_max_2jet"))
     for recipe in trained():
@@ -132,9 +139,12 @@ def test_what_a_relative_has_had_is_left_out():
     assert epochs("cifar_max_2jet", "cifar_single_2jet", "cifar_avg_2jet") == third
     # the terms of third order are new to the 2-jet, so its last stage is not shortened
     assert epochs("cifar_avg_3jet", "cifar_avg_2jet") == [("longer", whole["longer"])]
-    (single,) = epochs("fashion28_discrete_s1p00")
-    other = epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00")
+    (single,) = epochs("cifar32_discrete_s1p00")
+    other = epochs("cifar32_sampled_s1p00", "cifar32_discrete_s1p00")
     assert other == [("single", single[1] / 3)]
+    # shorter on regular Fashion; other scales take longer than other kernels
+    assert epochs("fashion28_sampled_s1p00", "fashion28_discrete_s1p00") == [("single", 2)]
+    assert epochs("fashion28_discrete_s0p71", "fashion28_discrete_s0p50") == [("single", 4)]
 
 
 def plan_in(folder, *, saved=None, name="fashion_max_2jet", **options):
@@ -157,9 +167,10 @@ def test_what_a_run_starts_from_can_be_chosen(tmp_path):
         plan = plan_in(tmp_path, **options)
         return plan.warm_start, [stage.name for stage in plan.stages]
 
-    assert begins() == ("fashion_lse_2jet", ["together"])
-    assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", ["together"])
-    assert begins(start_from="none") == (None, ["single", "together"])
+    several = ["together", "wider"]
+    assert begins() == ("fashion_lse_2jet", ["wider"])
+    assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", several)
+    assert begins(start_from="none") == (None, ["single", *several])
     assert begins(start_from="none", budget="paper") == (None, ["together"])
 
 

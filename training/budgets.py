@@ -19,6 +19,9 @@ from .recipes import ALL, OWN, Recipe
 
 DENSITY = 1 / math.sqrt(2)
 REACH = 1.0
+# of networks with several scale channels in the end: at 1, the channels that do not fit the size of
+# an object see where they are cut off, and disturb the one that does
+WIDE_REACH = 1.25
 STATISTICS_IMAGES = 4800
 EXACT = "exact"  # name of an optional last stage, on every pixel
 EXACT_LEARNING_RATE = 0.001
@@ -153,14 +156,31 @@ def plan_run(
             settings = settings[1:]
         elif other.jet_order < recipe.config.jet_order:  # the highest derivatives are new
             settings = settings[-1:]
-        else:  # nearly there
-            settings = (settings[-1] | {"epochs": settings[-1]["epochs"] / 3},)
+        else:
+            settings = (settings[-1] | _last_changes(recipe, other, settings[-1]),)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
         config = recipe.config.replace(**EVERY_PIXEL)
         changes = {"epochs": exact_phase, "learning_rate": EXACT_LEARNING_RATE}
         stages += (dataclasses.replace(stages[-1], name=EXACT, config=config, **changes),)
     return Plan(recipe, budget, relative, stages)
+
+
+def _last_changes(recipe: Recipe, other: GaussDerNetConfig, last: dict[str, Any]) -> dict[str, Any]:
+    """How the last stage changes for a network that is nearly there."""
+    if not _same_scales(recipe.config, other):
+        return FROM_OTHER_SCALES[recipe.group]
+    if recipe.group in FROM_OTHER_METHOD and other.method != recipe.config.method:
+        return FROM_OTHER_METHOD[recipe.group]
+    return {"epochs": last["epochs"] / 3}
+
+
+def _same_scales(config: GaussDerNetConfig, other: GaussDerNetConfig) -> bool:
+    """Whether both have the same sigmas, or one of them has one channel of the other."""
+    few, many = sorted((config, other), key=lambda one: len(one.channel_sigmas))
+    alone = len(few.channel_sigmas) == 1 < len(many.channel_sigmas)
+    same = alone or few.channel_sigmas == many.channel_sigmas
+    return same and few.sigma_ratio == many.sigma_ratio
 
 
 def _cpu_stage(
@@ -170,6 +190,7 @@ def _cpu_stage(
     name: str,
     coarsest: int | None = None,
     times: float | None = None,
+    reach: float = REACH,
     **changes: Any,
 ) -> Stage:
     """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones.
@@ -178,7 +199,7 @@ def _cpu_stage(
     """
     if times is not None:
         changes["epochs"] = times * recipe.epochs
-    config = recipe.config.replace(sampling_density=DENSITY, reach=REACH)
+    config = recipe.config.replace(sampling_density=DENSITY, reach=reach)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
     elif coarsest:
@@ -202,26 +223,29 @@ _VARIANT_OF = {"fashion_translated": "fashion", "cifar_mirror": "cifar"}
 def relatives(recipe: Recipe) -> list[str]:
     """Finished networks that `recipe` may start from, best first.
 
-    The same data or its centred version, the same scales and weights of the same shapes; pooling
-    may differ, several channels may start from one, another discretisation or padding will do, and
-    a 3-jet may start from a 2-jet. Not one of several channels that had another regularisation on
-    the same data: what dropout or cutout do cannot be seen in weights that come from the other.
+    The same data or its centred version, the same scales (in some groups others will do) and
+    weights of the same shapes; pooling may differ, several channels may start from one, another
+    discretisation or padding will do, and a 3-jet may start from a 2-jet. Not one of several
+    channels that had another regularisation on the same data: what dropout or cutout do cannot be
+    seen in weights that come from the other.
     """
     config = recipe.config
-    same = ("input_channels", "num_classes", "widths", "sigma_ratio", "learned_sigmas")
+    same = ("input_channels", "num_classes", "widths", "learned_sigmas")
 
     def regularisation(of: Recipe) -> tuple:
         return of.config.scale_dropout, of.cutout
 
     def fits(other: Recipe) -> bool:
         sigmas = other.config.channel_sigmas
+        other_scales = recipe.group in FROM_OTHER_SCALES and other.config.method == config.method
         return (
             other.name != recipe.name.partition("@")[0]  # a trial is not its own relative
             and not other.transfer_from
             and other.group in (recipe.group, _VARIANT_OF.get(recipe.group))
             and other.train_sizes == recipe.train_sizes
             and other.config.jet_order <= config.jet_order
-            and (len(config.channel_sigmas) > 1 or sigmas == config.channel_sigmas)
+            and (len(config.channel_sigmas) > 1 or len(sigmas) == 1)
+            and (other_scales or _same_scales(other.config, config))
             and not config.learned_sigmas
             and (
                 other.dataset != recipe.dataset
@@ -233,7 +257,8 @@ def relatives(recipe: Recipe) -> list[str]:
 
     def distance(other: Recipe) -> tuple[bool, ...]:
         fields = ("padding", "method", "jet_order", "channel_sigmas", "scale_pooling")
-        return tuple(getattr(other.config, name) != getattr(config, name) for name in fields)
+        differs = (getattr(other.config, name) != getattr(config, name) for name in fields)
+        return not _same_scales(other.config, config), *differs
 
     return [other.name for other in sorted(filter(fits, ALL.values()), key=distance)]
 
@@ -288,7 +313,8 @@ _SMALL = ({"name": "single", "epochs": 12},)
 _LEARNED = ({"name": "single", "epochs": 8},)
 _FASHION = (
     {"name": "single", "epochs": 32},
-    {"name": "together", "epochs": 3, "learning_rate": 0.003},
+    {"name": "together", "epochs": 2, "learning_rate": 0.003},
+    {"name": "wider", "epochs": 1, "learning_rate": 0.0015, "reach": WIDE_REACH},
 )
 _CIFAR = (
     {"name": "single", "epochs": 12},
@@ -313,6 +339,13 @@ _OWN = (
     {"name": "single", "times": 8},
     {"name": "together", "times": 1, "learning_rate": 0.003},
 )
+# The last stage of networks that start from one with another discretisation, and of those that
+# start from one with other sigmas. Other groups have a third of the epochs, or cannot.
+FROM_OTHER_METHOD = {"fashion28": {"epochs": 2, "learning_rate": 0.004}}
+FROM_OTHER_SCALES = {
+    "fashion28": {"epochs": 4, "learning_rate": 0.005},
+    "cifar32": {"epochs": 6, "learning_rate": 0.005},
+}
 CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "fashion": _FASHION,
     "fashion_scales": _FASHION,

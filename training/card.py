@@ -208,8 +208,9 @@ def _history(recipe: Recipe, record: RunRecord) -> list[str]:
     less = []
     if any(map(_has_coarse_grids, configs)):
         less.append("on coarse grids (sampling density 1/√2)")
-    if configs and _is_cut(configs[-1]):
-        less.append(f"at reach {configs[-1].reach:g}")
+    reaches = dict.fromkeys(f"{config.reach:g}" for config in configs if _is_cut(config))
+    if reaches:
+        less.append(f"at reach {', then '.join(reaches)}")
     if _fewer_images(recipe, record):
         less.append("for fewer images")
     if not full and less and recipe.group != OWN:  # which is not of the paper

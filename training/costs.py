@@ -16,7 +16,7 @@ from gdn_keras.counts import count_multiply_adds
 from gdn_keras.files import replace_file
 from gdn_keras.model import fold
 
-from .budgets import DENSITY, REACH, Plan, plan_run
+from .budgets import DENSITY, WIDE_REACH, Plan, plan_run
 from .measurement import BATCH, test_sizes
 from .recipes import Recipe, get
 from .stages import build_stage_model, compile_model
@@ -60,8 +60,8 @@ def cost_of(plan: Plan) -> Cost | None:
         seen = stage.steps(min(train, stage.limit or train)) * stage.batch_size
         images += seen
         training += 3 * seen * _gflop(stage.config)
-    coarse = {"sampling_density": DENSITY, "reach": REACH} if plan.budget == "cpu" else {}
-    derived = recipe.config.replace(**coarse)  # as its source is
+    coarse = {"sampling_density": DENSITY, "reach": WIDE_REACH} if plan.budget == "cpu" else {}
+    derived = recipe.config.replace(**coarse)
     last = plan.stages[-1].config if plan.stages else derived
     final = _gflop(last.replace(window=recipe.config.window))  # whole maps only in training
     return Cost(final, images, training, final * test * len(test_sizes(recipe)))

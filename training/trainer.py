@@ -22,7 +22,7 @@ from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 
 from . import state as state_file
-from .budgets import Plan, Stage
+from .budgets import WIDE_REACH, Plan, Stage
 from .devices import prefers_xla, shared_batches
 from .logs import plot_curves
 from .progress import Follower, Progress, restore, retry_until_saved
@@ -144,6 +144,8 @@ def _finish(run: Run, model: GaussDerNet, record: RunRecord, *, stop: Callable[[
     """Write the weights, then the record, which marks the run as finished; False if stopped."""
     plan = run.plan
     computed = {name: getattr(model.config, name) for name in EVERY_PIXEL}
+    if not plan.stages and model.config.reach is not None:  # several channels from a single one
+        computed["reach"] = WIDE_REACH
     final = plan.recipe.config.replace(**computed)
     if plan.stages:
         data = load_data(plan.stages[-1], data_dir=run.data_dir)
