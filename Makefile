@@ -20,7 +20,7 @@ verify: $(VENV)/installed-core
 	$(BIN)/python -m training verify fashion28_discrete_s1p00 --samples
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15
 
 fuzz: $(VENV)/installed-dev
 	FUZZ=3 $(BIN)/python -m pytest tests/test_fuzz.py

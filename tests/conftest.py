@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import sys
+from collections import Counter
 
 import pytest
 from filelock import FileLock
@@ -18,6 +19,12 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
 # Tracing makes many objects that live on; looking through all of them again and again takes a fifth
 # of its time.
 gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_modifyitems(items):
+    """The files with most heavy tests first, so that no worker is left with one at the end."""
+    heavy = Counter(item.path for item in items if item.get_closest_marker("heavy"))
+    items.sort(key=lambda item: -heavy[item.path])
 
 
 def pytest_collection_finish():

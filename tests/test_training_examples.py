@@ -12,13 +12,14 @@ from zoo_tools import write_tiny
 
 from gdn_keras.datasets import Arrays, load_samples, raw
 
+pytestmark = pytest.mark.heavy
 EXAMPLES = Path(__file__).parent.parent / "training" / "examples"
 SCRIPT = EXAMPLES / "finetune.py"
 
 
 @pytest.mark.parametrize("dataset", ["rescaled_fashion_mnist", "rescaled_cifar10"])
 def test_finetuning_learns_new_classes(dataset, tmp_path, capsys, monkeypatch):
-    write_tiny(tmp_path, "small", dataset=dataset, widths=(8, 12))
+    write_tiny(tmp_path, "small", dataset=dataset, widths=(8, 12), sampling_density=0.7)
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path / "small"), "--epochs", "40"])
     runpy.run_path(str(SCRIPT), run_name="__main__")
     output = capsys.readouterr().out
