@@ -65,6 +65,7 @@ def write_int8(
         calibrate: image files or folders of them. Default: the bundled samples at all sizes.
         options: of `DEFAULTS`, as in `to_onnx`.
     """
+    model.config.reject_dense("`--quantise`")
     if model.config.input_size != info.config.input_size:
         raise ValueError(
             "`--quantise` measures the network on its test images, so it must have their size, "

@@ -30,11 +30,13 @@ def run(model, images, labels):
 
 
 def run_variants(model, images):
-    """The same weights on coarser grids, and in half precision."""
+    """The same weights on coarser grids, with an output at every pixel, and in half precision."""
     coarse = adapt(model, sampling_density=0.7)
+    dense = adapt(model, sampling_density=0.7, spatial_selection="none")
     half = build_model(model.config, dtype="mixed_bfloat16")
     copy_weights(model, half)
-    return {"coarse": coarse.predict_on_batch(images), "half": half.predict_on_batch(images)}
+    variants = {"coarse": coarse, "dense": dense, "half": half}
+    return {name: variant.predict_on_batch(images) for name, variant in variants.items()}
 
 
 def run_large(model, images):

@@ -1,5 +1,8 @@
 """Networks with an output at every pixel: `spatial_selection="none"`."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import onnxruntime
@@ -15,7 +18,9 @@ from helpers import (
 )
 from scipy import ndimage
 
+from export.files import write_litert, write_saved_model
 from export.onnx_model import to_onnx
+from export.quantise import write_int8
 from gdn_keras import GaussDerNet, adapt, build_model, fold, without_top
 from gdn_keras.accuracy import evaluate as evaluate_accuracy
 from gdn_keras.classify import classify
@@ -126,6 +131,13 @@ def test_onnx(changes):
     assert session.get_outputs()[0].shape == ["batch", *model.output_shape[1:]]
 
 
+@pytest.mark.parametrize("write", [write_saved_model, write_litert])
+def test_formats_of_tensorflow(write, tmp_path):
+    """Each is compared with Keras before it is kept; the data set has no images of this size."""
+    deviation = write(make(**COARSE), tmp_path / "net", info=SimpleNamespace(dataset="cifar10"))
+    assert deviation <= 1e-4 and (tmp_path / "net").exists()
+
+
 def test_interpolation_matrices():
     np.testing.assert_array_equal(interpolation(Grid(5), Grid(5)), np.eye(5))
     expected = [[1, 0], [1, 0], [0.75, 0.25], [0.25, 0.75], [0, 1], [0, 1]]
@@ -143,6 +155,8 @@ def test_what_needs_one_output_per_image_says_so():
     for option in ("dynamic_size", "with_scales"):
         with pytest.raises(ValueError, match=f"`{option}` {needs}"):
             to_onnx(model, **{option: True})
+    with pytest.raises(ValueError, match=f"`--quantise` {needs}"):
+        write_int8(model, Path("net.onnx"), info=SimpleNamespace(dataset="cifar10"))
     with pytest.raises(ValueError, match="`inputs` must be a list of 2 maps.*Received: shape"):
         CommonGrid((3, 3), spacings=(1, 1))(images)
     with pytest.raises(ValueError, match="`inputs` must be a list of 2 maps.*Received: shape"):
