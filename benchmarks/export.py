@@ -45,7 +45,7 @@ def _session(model, images, contender: str):
     import onnxruntime
 
     from export.onnx_model import to_onnx
-    from export.quantise import quantise_file
+    from export.quantisation.quantise import quantise_file
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS

@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import THREADS
-from gdn_keras import cpu
-from gdn_keras.markdown import table
+from gdn_keras.utils import cpu
+from gdn_keras.utils.markdown import table
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 PACKAGES = ("gdn-keras", "keras", "tensorflow", "torch", "numpy")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS, print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
-from gdn_keras.figure_style import PALETTE, Style, draw_lines, new_figure, save, styled
+from gdn_keras.utils.figure_style import PALETTE, Style, draw_lines, new_figure, save, styled
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scaling"
 RECIPE = "fashion_avg_2jet"

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
-from gdn_keras.cpu import prefers_bfloat16
+from gdn_keras.utils.cpu import prefers_bfloat16
 from training.budgets import DENSITY, REACH
 
 # how the cpu budget computes, and how it did with exact windows

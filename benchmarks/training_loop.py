@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.report import print_table, record
 from benchmarks.timing import Worker, disturbed, median_seconds
-from gdn_keras.cpu import prefers_bfloat16
+from gdn_keras.utils.cpu import prefers_bfloat16
 
 TARGET = 0.9
 IMAGES = 3200
@@ -74,11 +74,11 @@ _steps: dict[str, Callable[[], object]] = {}
 
 def steps_of_both(*, recipe: str, dtype: str, steps: int) -> Callable[[], object]:
     """Make the bare and the whole loop over one model; `prepared` gives them."""
-    from training import state
     from training.budgets import plan_run
-    from training.progress import Progress, snapshot
     from training.recipes import get
-    from training.run_record import RunRecord
+    from training.runs import state
+    from training.runs.progress import Progress, snapshot
+    from training.runs.record import RunRecord
     from training.stages import build_stage_model, compile_model
     from training.trainer import CHUNK, Run, fit
 

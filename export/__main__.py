@@ -29,7 +29,7 @@ from gdn_keras import zoo
 from gdn_keras.accuracy import open_data
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets.sources import KINDS_OF_DATA
-from gdn_keras.deprecation import RenamedOption
+from gdn_keras.utils.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
 from . import DEFAULT_OPSET, PROGRAM
@@ -73,7 +73,7 @@ def _onnx(args) -> None:
     check_opset(args.opset)
     model = _load(args)
     if args.quantise:
-        from .quantise import INT8_FILE, write_int8
+        from .quantisation.quantise import INT8_FILE, write_int8
 
         target = _target(args, INT8_FILE)
         write_int8(model, target, info=info, calibrate=args.calibrate, **options)
@@ -101,9 +101,9 @@ def _litert(args) -> None:
 def _hub(args) -> None:
     check_repo(args.repo)
     folder = zoo.read_folder(zoo.download(args.name))
-    from . import hub_upload
+    from .hub import upload
 
-    publish = hub_upload.dry_run if args.dry_run else hub_upload.publish
+    publish = upload.dry_run if args.dry_run else upload.publish
     publish(
         folder,
         _target(args, "hub"),
@@ -145,9 +145,9 @@ def _sign(args) -> None:
 
 
 def _table(args) -> None:
-    from . import int8_table
+    from .quantisation import table
 
-    int8_table.update(OUTPUT)
+    table.update(OUTPUT)
 
 
 def _load(args):

@@ -11,16 +11,18 @@ from pathlib import Path
 
 import keras
 
-from gdn_keras import markdown, zoo
-from gdn_keras.files import replace_file
+from gdn_keras import zoo
+from gdn_keras.utils import markdown
+from gdn_keras.utils.files import replace_file
 from gdn_keras.version import __version__
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.weights import file_sha256
 
-from . import PROGRAM, hub_upload
+from . import PROGRAM
 from .errors import EXPECTED, missing_packages_named
 from .files import write_litert, write_onnx, write_saved_model
-from .quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
+from .hub import upload
+from .quantisation.quantise import INT8_FILE, AccuracyError, accepted_report, write_int8
 
 REFUSED = "refused"
 STATE_FILE = "done.json"  # next to a network's exports: finished steps, and for which weights
@@ -42,7 +44,7 @@ def export_all(
     if not folders:
         raise FileNotFoundError(f"There is no zoo folder in {root / 'zoo'}.")
     if owner is not None:
-        hub_upload.need_token()
+        upload.need_token()
     table: dict[str, dict[str, str]] = {}
     failures = []
     for number, path in enumerate(folders, start=1):
@@ -95,13 +97,13 @@ def _steps(
     def to_hub() -> str:
         options = {"private": private, "exports": target}
         if owner is None:
-            hub_upload.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
+            upload.dry_run(folder, target / "hub", repo=f"OWNER/{name}", **options)
             return "written"
-        return hub_upload.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
+        return upload.publish(folder, target / "hub", repo=f"{owner}/{name}", **options)[:12]
 
     network = f"{__version__} {_digest(folder.path)}"
     for step, file, write in (
-        ("onnx", hub_upload.ONNX_FILE, write_onnx),
+        ("onnx", upload.ONNX_FILE, write_onnx),
         ("saved-model", "saved_model", write_saved_model),
         ("litert", "model.tflite", write_litert),
     ):

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from gdn_keras.classify import as_in_training
-from gdn_keras.image_files import PAD_MODES
 from gdn_keras.model import GaussDerNet, adapt, fold
+from gdn_keras.utils.image_files import PAD_MODES
 from gdn_keras.zoo import ModelInfo
 
 from . import verify

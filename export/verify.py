@@ -9,8 +9,8 @@ import keras
 import numpy as np
 
 from gdn_keras.datasets import describe
-from gdn_keras.image_files import place
 from gdn_keras.model import GaussDerNet
+from gdn_keras.utils.image_files import place
 
 BATCHES = (1, 3, 32)
 TOLERANCE = 1e-4

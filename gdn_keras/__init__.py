@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from gdn_keras import cpu
-from gdn_keras import deprecation as deprecation
-from gdn_keras import quiet as quiet  # before TensorFlow is loaded
+from gdn_keras.utils import cpu
+from gdn_keras.utils import deprecation as deprecation
+from gdn_keras.utils import quiet as quiet  # before TensorFlow is loaded
 from gdn_keras.version import __version__ as __version__
 
 cpu.avoid_broken_amx()

@@ -19,9 +19,9 @@ import numpy as np
 from gdn_keras import classify, datasets, zoo
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.datasets.sources import KINDS_OF_DATA
-from gdn_keras.deprecation import RenamedOption
 from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
+from gdn_keras.utils.deprecation import RenamedOption
 
 # command lines of their own, with all that follows
 PARTS = {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras import datasets
-from gdn_keras.checks import check_integer, checked
 from gdn_keras.datasets import Arrays
 from gdn_keras.datasets.sources import find_data
+from gdn_keras.utils.checks import check_integer, checked
 from gdn_keras.zoo.folder import DATA_FILE
 from gdn_keras.zoo.search import find
 
@@ -47,7 +47,7 @@ def evaluate(
         data_dir: see `gdn_keras.datasets.load_arrays`.
         limit: maximum number of images of each size.
     """
-    from gdn_keras.progress import show_progress
+    from gdn_keras.utils.progress import show_progress
 
     model.config.reject_dense("The accuracy")
     keys = size_keys(dataset, sizes)
@@ -94,7 +94,7 @@ def predict_batches(
         batch_size: the last batch may be smaller.
         label: shows the progress under this name; None: does not show it.
     """
-    from gdn_keras.progress import show_progress
+    from gdn_keras.utils.progress import show_progress
 
     check_integer("batch_size", batch_size, low=1)
     bar = {"total": len(images), "unit": "img", "desc": label, "mininterval": 1.0}

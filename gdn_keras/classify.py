@@ -12,10 +12,10 @@ import numpy as np
 import scipy
 
 from gdn_keras import datasets
-from gdn_keras.checks import check_choice, check_integer, checked
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.image_files import decode_image, fit_image, image_from_array
-from gdn_keras.pixels import in_pixel_range
+from gdn_keras.utils.checks import check_choice, check_integer, checked
+from gdn_keras.utils.image_files import decode_image, fit_image, image_from_array
+from gdn_keras.utils.pixels import in_pixel_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

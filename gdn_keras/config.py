@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.checks import MAX_COUNT, SIGMA_RANGE, check_choice, checked, has_type, received
-from gdn_keras.fields import make_plain, reject_missing, reject_unknown
 from gdn_keras.scale_space import (
     JET_ORDERS,
     METHODS,
@@ -23,6 +21,8 @@ from gdn_keras.scale_space import (
     jet_terms,
     scale_levels,
 )
+from gdn_keras.utils.checks import MAX_COUNT, SIGMA_RANGE, check_choice, checked, has_type, received
+from gdn_keras.utils.fields import make_plain, reject_missing, reject_unknown
 
 # 1 had no `reach`, which was 1 with mirror padding, and computed learned sigmas on every pixel.
 FORMAT_VERSION = 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gdn_keras.checks import checked
 from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
 from gdn_keras.layers.jet import is_fused
 from gdn_keras.model import channel_plans
+from gdn_keras.utils.checks import checked
 
 
 @checked

@@ -25,7 +25,6 @@ import numpy as np
 from scipy import ndimage
 from scipy.special import logsumexp, softmax
 
-from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
 from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.filters import KINDS as KINDS
 from gdn_keras.filters import Closest as Closest
@@ -34,8 +33,9 @@ from gdn_keras.filters import derivative_label as derivative_label
 from gdn_keras.filters import effective_filters as effective_filters
 from gdn_keras.filters import strongest_pairs as strongest_pairs
 from gdn_keras.model import GaussDerNet, adapt, layer_sigmas
-from gdn_keras.pixels import check_pixels, in_pixel_range
 from gdn_keras.scale_space import fit_geometric
+from gdn_keras.utils.checks import check_choice, check_integer, check_number, checked, received
+from gdn_keras.utils.pixels import check_pixels, in_pixel_range
 
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
 _FLAT = 1e-4  # of the strongest response: rounding errors in maps that are equal everywhere

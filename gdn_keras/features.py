@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdn_keras.checks import checked
 from gdn_keras.model import GaussDerNet, copy_weights
+from gdn_keras.utils.checks import checked
 
 
 @checked

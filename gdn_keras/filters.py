@@ -8,7 +8,6 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet, layer_sigmas
 from gdn_keras.scale_space import (
@@ -18,6 +17,7 @@ from gdn_keras.scale_space import (
     scale_normalisation,
 )
 from gdn_keras.scale_space.plan import kernel_radius
+from gdn_keras.utils.checks import check_choice, check_integer, check_number, checked, received
 
 KINDS = ("first", "second", "third", "fourth", "laplacian")  # what a filter is compared with
 

@@ -7,7 +7,7 @@ import numbers
 import keras
 import numpy as np
 
-from gdn_keras.pixels import check_pixels
+from gdn_keras.utils.pixels import check_pixels
 
 # what Keras makes arrays of, and what is no data at all
 _PLAIN = (*(list, tuple, dict, set, range, str, bytes), numbers.Number, np.ndarray, np.generic)

@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_integer, check_number, check_type, checked
 from gdn_keras.config import Block, GaussDerNetConfig
 from gdn_keras.image_model import ImageModel
 from gdn_keras.layers import (
@@ -24,6 +23,13 @@ from gdn_keras.scale_space import (
     ChannelPlan,
     discretisation_of,
     plan_channel,
+)
+from gdn_keras.utils.checks import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_type,
+    checked,
 )
 
 # A learned sigma may become this small on a coarse grid: the grids of the networks with fixed

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_number
 from gdn_keras.layers.jet import LEARNED_RATIO
+from gdn_keras.utils.checks import check_number
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.config import POOLINGS
-from gdn_keras.figure_style import COLUMN as COLUMN
-from gdn_keras.figure_style import MARKERS, draw_lines, styled
-from gdn_keras.figure_style import PALETTE as PALETTE
-from gdn_keras.figure_style import Style as Style
-from gdn_keras.figure_style import legend_below as legend_below
-from gdn_keras.figure_style import new_figure as new_figure
-from gdn_keras.figure_style import png_bytes as png_bytes
-from gdn_keras.figure_style import save as save
+from gdn_keras.utils.checks import checked
+from gdn_keras.utils.figure_style import COLUMN as COLUMN
+from gdn_keras.utils.figure_style import MARKERS, draw_lines, styled
+from gdn_keras.utils.figure_style import PALETTE as PALETTE
+from gdn_keras.utils.figure_style import Style as Style
+from gdn_keras.utils.figure_style import legend_below as legend_below
+from gdn_keras.utils.figure_style import new_figure as new_figure
+from gdn_keras.utils.figure_style import png_bytes as png_bytes
+from gdn_keras.utils.figure_style import save as save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,9 @@ from pathlib import Path
 import processes
 from dataset_files import write_idx
 
-from gdn_keras import cpu, zoo
+from gdn_keras import zoo
 from gdn_keras.datasets import get, load_samples
+from gdn_keras.utils import cpu
 from gdn_keras.zoo.records import to_json
 
 ROOT = Path(__file__).parents[1]

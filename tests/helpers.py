@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from gdn_keras import GaussDerNetConfig
+from gdn_keras import GaussDerNetConfig, build_model
 
 
 def small_config(**changes):
@@ -34,6 +34,11 @@ def randomise(model, seed=0):
         if weight.name in draw:
             weight.assign(draw[weight.name](tuple(weight.shape)).astype("float32"))
     return model
+
+
+def small_model(**changes):
+    """The network of a small config, with weights as after some training."""
+    return randomise(build_model(small_config(**changes)))
 
 
 def weights_by_layer(model):

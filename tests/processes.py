@@ -19,7 +19,9 @@ ROOT = Path(__file__).parent.parent
 _OURS = ("gdn_keras", "training", "export", "benchmarks")
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["training.trainer", "training.measurement", "gdn_keras.zoo"])
+_context.set_forkserver_preload(
+    ["training.trainer", "training.publishing.measurement", "gdn_keras.zoo"]
+)
 
 
 class Command:

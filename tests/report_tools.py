@@ -11,9 +11,9 @@ from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import build_model
 from training.budgets import plan_run
 from training.recipes import RECIPES
-from training.reproduction.claims import SIZE_FACTORS, Claim
+from training.reproduction.claims.claim import SIZE_FACTORS, Claim
+from training.reproduction.claims.statements import CLAIMS
 from training.reproduction.paper import ACCURACY, LEARNED_SIGMA_1, PaperValue
-from training.reproduction.statements import CLAIMS
 from training.reproduction.zoo_results import ZooResults
 
 

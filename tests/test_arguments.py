@@ -8,10 +8,11 @@ import pytest
 from helpers import small_config
 
 import gdn_keras
-from gdn_keras import accuracy, checks, datasets, explain, filters, layers, scale_space, zoo
-from gdn_keras.checks import check_choice, check_integer, checked, did_you_mean
+from gdn_keras import accuracy, datasets, explain, filters, layers, scale_space, zoo
 from gdn_keras.classify import classify
 from gdn_keras.datasets.resize import resize_matrix
+from gdn_keras.utils import checks
+from gdn_keras.utils.checks import check_choice, check_integer, checked, did_you_mean
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_every_public_function_is_checked():
     by_hand = {"discretisation_of", "names", "get", "tfds_builder", "known_models", "folders"}
     by_hand |= {"write_folder", "smoothing_kernel", "derivative_label", "scale_logits_model"}
     by_hand |= {"find"}
-    inner = {checks.__name__, "gdn_keras.pixels", "gdn_keras.scale_space.plan"}
+    inner = {checks.__name__, "gdn_keras.utils.pixels", "gdn_keras.scale_space.plan"}
     missing = []
     for module in (gdn_keras, scale_space, datasets, zoo, explain, filters, accuracy):
         for name, value in vars(module).items():

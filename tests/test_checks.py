@@ -24,8 +24,11 @@ from report_tools import (
 from gdn_keras import zoo
 from gdn_keras.model import build_model
 from training.reproduction.baselines import stir_baseline
-from training.reproduction.checks import find_peaks, selection_trend
-from training.reproduction.filter_checks import derivative_filters, randomise, resembling
+from training.reproduction.claims.checks import find_peaks, selection_trend
+from training.reproduction.claims.filter_checks import derivative_filters, randomise, resembling
+from training.reproduction.claims.sigma_checks import first_layer_spread
+from training.reproduction.claims.verdicts import judge
+from training.reproduction.pages.figures import histogram_figure
 from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -33,9 +36,6 @@ from training.reproduction.paper import (
     RATE_TAGS,
     SPREAD,
 )
-from training.reproduction.report_figures import histogram_figure
-from training.reproduction.sigma_checks import first_layer_spread
-from training.reproduction.verdicts import judge
 from training.reproduction.zoo_results import ZooResults
 
 SINGLE = "fashion_single_2jet"

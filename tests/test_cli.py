@@ -18,7 +18,7 @@ from gdn_keras import build_model, zoo
 from gdn_keras.__main__ import main
 from gdn_keras.classify import classify, draw, read_image
 from gdn_keras.datasets import load_arrays, load_samples
-from gdn_keras.image_files import MAX_PIXELS
+from gdn_keras.utils.image_files import MAX_PIXELS
 from gdn_keras.zoo import registry
 
 CIFAR = "rescaled_cifar10"

@@ -17,7 +17,8 @@ from dataset_files import write_fashion
 from helpers import small_config
 from zoo_tools import write_tiny
 
-from gdn_keras import GaussDerNet, ImageClassifier, build_model, progress, quiet
+from gdn_keras import GaussDerNet, ImageClassifier, build_model
+from gdn_keras.utils import progress, quiet
 from gdn_keras.zoo import folder
 
 ROOT = Path(__file__).parent.parent
@@ -288,6 +289,6 @@ def test_all_progress_goes_one_way():
     for part in ("gdn_keras", "training", "export", "benchmarks"):
         for path in (ROOT / part).rglob("*.py"):
             text = path.read_text()
-            ours = path == ROOT / "gdn_keras" / "progress.py"
+            ours = path == ROOT / "gdn_keras" / "utils" / "progress.py"
             assert ours or "tqdm" not in text.replace("TQDM", ""), path
             assert "Progbar" not in text, path

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gdn_keras import cpu
+from gdn_keras.utils import cpu
 
 ROME = "processor\t: 0\nmodel name\t: AMD EPYC 7742\nflags\t\t: fpu sse4_1 avx avx2 fma\n"
 GENOA = "model name\t: AMD EPYC 9654\nflags\t\t: avx avx2 avx512f avx512_bf16 avx512_vnni\n"

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from gdn_keras.datasets import load_samples
-from gdn_keras.datasets.augment import (
+from gdn_keras.datasets.batching.augment import (
     BRIGHTNESS,
     CONTRAST,
     HUE,

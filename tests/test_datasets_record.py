@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from training_helpers import Place
 
-from export import card as hub
+from export.hub import card as hub
 from gdn_keras import accuracy, datasets, zoo
 from gdn_keras.classify import as_in_training, read_image
 from gdn_keras.datasets import (

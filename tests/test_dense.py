@@ -20,7 +20,7 @@ from scipy import ndimage
 
 from export.files import write_litert, write_saved_model
 from export.onnx_model import to_onnx
-from export.quantise import write_int8
+from export.quantisation.quantise import write_int8
 from gdn_keras import GaussDerNet, adapt, build_model, fold, without_top
 from gdn_keras.accuracy import evaluate as evaluate_accuracy
 from gdn_keras.classify import classify

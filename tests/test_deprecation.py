@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from gdn_keras.deprecation import (
+from gdn_keras.utils.deprecation import (
     REMOVED_IN,
     RENAMED_MODULES,
     RenamedOption,

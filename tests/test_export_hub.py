@@ -14,11 +14,12 @@ from helpers import assert_rounded
 from hub_server import Fault, HubServer, Repository, connected
 from zoo_tools import predict, write_tiny
 
-from export import hub_upload
 from export.__main__ import main
-from export.card import CURVE, hub_card
-from gdn_keras import cpu, zoo
+from export.hub import upload
+from export.hub.card import CURVE, hub_card
+from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.utils import cpu
 from gdn_keras.zoo import registry
 
 REPO = "owner/net"
@@ -50,7 +51,7 @@ def folder(clone):
 def built(folder, tmp_path_factory):
     """What is uploaded, without int8."""
     path = tmp_path_factory.mktemp("built") / "hub"
-    return hub_upload.build(folder, path, repo=REPO, exports=path.parent)
+    return upload.build(folder, path, repo=REPO, exports=path.parent)
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ def test_the_card_promises_other_sizes_only_with_several_channels(tmp_path, sigm
 
 
 def test_weights_are_there_once_and_the_same_network_gives_the_same_files(built, folder, tmp_path):
-    again = hub_upload.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
+    again = upload.build(folder, tmp_path / "hub", repo=REPO, exports=tmp_path)
     content = {path.name: path.read_bytes() for path in built.iterdir()}
     assert {path.name: path.read_bytes() for path in again.iterdir()} == content
     assert content["model.weights.h5"] == folder.weights_file.read_bytes()
@@ -233,11 +234,11 @@ def test_a_damaged_keras_config_is_refused(built, tmp_path, config):
 
 def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_path):
     with pytest.raises(ValueError, match="was downloaded from the Hub; give a folder of zoo/"):
-        hub_upload.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
+        upload.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
     bare = write_tiny(tmp_path, "net", dataset=DATASET)
     (bare.path / CURVE).unlink()
     with pytest.raises(ValueError, match="has no accuracy.png, the curve"):
-        hub_upload.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
+        upload.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
     assert not (tmp_path / "x").exists()
 
 
@@ -245,9 +246,9 @@ def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_pa
 
 
 def test_updates_remove_what_no_longer_belongs(hub, built, folder):
-    first = hub_upload.upload(built, folder=folder, repo=REPO)
+    first = upload.upload(built, folder=folder, repo=REPO)
     hub.commit(REPO, {"model.int8.onnx": b"of older weights", "LICENSE": b"the owner's"})
-    second = hub_upload.upload(built, folder=folder, repo=REPO)
+    second = upload.upload(built, folder=folder, repo=REPO)
     assert second != first
     assert "model.int8.onnx" not in tip(hub) and tip(hub)["LICENSE"] == b"the owner's"
 
@@ -260,12 +261,12 @@ def test_the_registry_is_left_alone_for_a_folder_elsewhere(hub, folder, tmp_path
 
 
 def test_private(hub, built, folder):
-    hub_upload.upload(built, folder=folder, repo=REPO, private=True)
+    upload.upload(built, folder=folder, repo=REPO, private=True)
     assert hub.repositories[REPO].private
     hub.repositories["owner/open"] = Repository()
     hub.commit("owner/open", {".gitattributes": b""})
     with pytest.raises(ValueError, match="owner/open exists and is public"):
-        hub_upload.upload(built, folder=folder, repo="owner/open", private=True)
+        upload.upload(built, folder=folder, repo="owner/open", private=True)
 
 
 @pytest.mark.parametrize(
@@ -282,14 +283,14 @@ def test_private(hub, built, folder):
 def test_another_network_is_not_overwritten(hub, built, folder, files, message):
     commit = hub.commit(REPO, files)
     with pytest.raises(FileExistsError, match=message):
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
     assert hub.repositories[REPO].branches["main"] == commit
 
 
 def test_tokens(hub, built, folder, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "wrong")
     with pytest.raises(PermissionError, match="The Hub rejects owner/net .401: .* access for 'own"):
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
     monkeypatch.delenv("HF_TOKEN")
     asked = len(hub.requests)
     assert main(["hub", str(folder.path), "--repo", REPO]) == 1
@@ -302,7 +303,7 @@ def test_no_network(hub, built, folder, monkeypatch):
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(ConnectionError, match=r"Could not upload owner/net to http://127.*again"):
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
 
 
 @pytest.mark.parametrize(
@@ -318,10 +319,10 @@ def test_no_network(hub, built, folder, monkeypatch):
 def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folder, fault):
     hub.faults = [fault]
     with pytest.raises(ConnectionError, match="Nothing was published so far. Run the same command"):
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
     assert set(tip(hub)) <= {".gitattributes"}
     hub.faults.clear()
-    commit = hub_upload.upload(built, folder=folder, repo=REPO)
+    commit = upload.upload(built, folder=folder, repo=REPO)
     assert hub.repositories[REPO].branches["main"] == commit
     sent = [request for request in hub.requests if request.startswith("PUT /lfs/")]
     assert len(sent) == len(set(sent))  # large files went once
@@ -330,20 +331,20 @@ def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folde
 def test_a_large_file_that_is_refused_is_named(hub, built, folder):
     hub.faults = [Fault(f"/lfs/{folder.metrics.weights_sha256}", method="PUT", status=400)]
     with pytest.raises(ConnectionError, match="model.weights.h5.*Nothing was published"):
-        hub_upload.upload(built, folder=folder, repo=REPO)
-    assert hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
+    assert upload.upload(built, folder=folder, repo=REPO)
 
 
 def test_an_answer_that_is_lost(hub, built, folder):
     """The commit was made but nobody heard of it: the next try finds that all is there."""
     hub.faults = [Fault("/commit/main", method="POST", cut_after=10)]
     with pytest.raises(ConnectionError) as failure:
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
     made = hub.repositories[REPO].branches["main"]
     text = str(failure.value)
     assert f"{REPO} has changed to {made}, by this upload if its response was lost" in text
     assert "Nothing was published" not in text and "Run the same command again" in text
-    assert hub_upload.upload(built, folder=folder, repo=REPO) == made
+    assert upload.upload(built, folder=folder, repo=REPO) == made
 
 
 def test_a_hub_that_falls_silent(hub, built, folder):
@@ -358,7 +359,7 @@ def test_a_hub_that_falls_silent(hub, built, folder):
 
     hub.faults, hub.take_fault = [lost], take_fault
     with pytest.raises(ConnectionError, match="It is unknown whether it was published"):
-        hub_upload.upload(built, folder=folder, repo=REPO)
+        upload.upload(built, folder=folder, repo=REPO)
     assert "README.md" in tip(hub)
 
 

@@ -15,10 +15,12 @@ from onnx import numpy_helper
 from PIL import Image
 from zoo_tools import write_tiny
 
-from export import quantise, verify
+from export import verify
 from export.__main__ import main
-from gdn_keras import cpu, zoo
+from export.quantisation import quantise
+from gdn_keras import zoo
 from gdn_keras.datasets import load_samples, raw
+from gdn_keras.utils import cpu
 
 TRAINED = ROOT / "zoo" / "fashion28_discrete_s1p00"
 

@@ -10,8 +10,9 @@ import pytest
 from export_tools import SATURATES
 from onnx import TensorProto, helper, numpy_helper
 
-from export import integers, verify
-from gdn_keras import cpu
+from export import verify
+from export.quantisation import integers
+from gdn_keras.utils import cpu
 
 INPUT_STEP, OUTPUT_STEP = 0.5, 40.0
 

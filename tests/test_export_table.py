@@ -4,7 +4,7 @@ import pytest
 from export_tools import ROOT, make_clone
 from zoo_tools import write_tiny
 
-from export import int8_table, quantise
+from export.quantisation import quantise, table
 from gdn_keras import zoo
 from gdn_keras.zoo.records import to_json
 from gdn_keras.zoo.weights import file_sha256
@@ -13,15 +13,15 @@ AGAIN = "run `python -m export table`"
 
 
 def test_the_page_has_the_table_of_the_reports():
-    assert int8_table.stale(ROOT) == [], AGAIN
+    assert table.stale(ROOT) == [], AGAIN
     page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
-    found = int8_table.reports(ROOT)
-    assert int8_table.with_table(page, int8_table.markdown(found)) == page, AGAIN
+    found = table.reports(ROOT)
+    assert table.with_table(page, table.markdown(found)) == page, AGAIN
 
 
-@pytest.mark.parametrize("name", sorted(int8_table.reports(ROOT)))
+@pytest.mark.parametrize("name", sorted(table.reports(ROOT)))
 def test_a_report_is_of_the_network_as_it_is_loaded(name):
-    report, info = int8_table.reports(ROOT)[name], zoo.info(ROOT / "zoo" / name)
+    report, info = table.reports(ROOT)[name], zoo.info(ROOT / "zoo" / name)
     assert report["options"] == quantise.DEFAULTS
     assert report["sampling_density"] == info.config.sampling_density
     assert report["float"] == info.accuracy and report["num_test_images"] == info.num_test_images
@@ -51,18 +51,18 @@ def test_a_network_that_is_trained_again_drops_out(tmp_path, capsys):
         "worst_loss_ppt": 0.25,
     }
     (folder / quantise.REPORT_FILE).write_text(to_json(report))
-    int8_table.update(tmp_path / "out", root=root)
+    table.update(tmp_path / "out", root=root)
     row = "| [`net`](../export/int8/net.json) |  | 90.00 / 89.75 |  |  | 0.25 | AMD EPYC (AVX2) |\n"
     before, _, rest = page.read_text().partition("<!-- int8 -->\n")
     assert before == "before\n" and rest.endswith(f"{row}<!-- /int8 -->\nafter\n")
-    assert "old" not in rest and int8_table.reports(root) == {"net": report}
+    assert "old" not in rest and table.reports(root) == {"net": report}
 
     write_tiny(root / "zoo", "net", seed=1)
-    assert int8_table.stale(root) == ["net"]
+    assert table.stale(root) == ["net"]
     capsys.readouterr()
-    int8_table.update(tmp_path / "out", root=root)
+    table.update(tmp_path / "out", root=root)
     assert "net: its report is of other weights than zoo/net has" in capsys.readouterr().out
-    assert "`net`" not in page.read_text() and int8_table.reports(root) == {}
+    assert "`net`" not in page.read_text() and table.reports(root) == {}
 
 
 def test_a_report_of_a_file_that_was_quantised_otherwise_drops_out(tmp_path):
@@ -73,7 +73,7 @@ def test_a_report_of_a_file_that_was_quantised_otherwise_drops_out(tmp_path):
     folder.mkdir(parents=True)
     report = {"weights_sha256": info.weights_sha256, "weights": quantise.WEIGHTS}
     (folder / "net.json").write_text(to_json(report))
-    assert int8_table.stale(root) == []
+    assert table.stale(root) == []
     del report["weights"]
     (folder / "net.json").write_text(to_json(report))
-    assert int8_table.stale(root) == ["net"]
+    assert table.stale(root) == ["net"]

@@ -15,12 +15,12 @@ from training_helpers import start
 
 from gdn_keras import zoo
 from gdn_keras.zoo.registry import read_registry
-from training import state
 from training.__main__ import main
 from training.factory.schedule import ATTEMPTS, EVALUATE, TRAIN
 from training.factory.table import LiveTable
 from training.recipes import ALL
-from training.stopping import STOPPED
+from training.runs import state
+from training.runs.stopping import STOPPED
 
 pytestmark = pytest.mark.heavy
 LIMIT = 600  # seconds after which something is wrong

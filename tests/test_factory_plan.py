@@ -26,7 +26,7 @@ from training.factory.schedule import (
 from training.factory.worker import Progress
 from training.options import RunOptions, Trial, auto_precision
 from training.recipes import ALL, RECIPES, derived, get
-from training.workspace import Workspace
+from training.runs.workspace import Workspace
 
 PAPER = RunOptions(budget="paper", precision="float32")
 NOTHING = Finished()

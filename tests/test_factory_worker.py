@@ -10,13 +10,13 @@ from training_helpers import start
 
 from gdn_keras import zoo
 from gdn_keras.zoo.registry import read_registry
-from training import locking, progress, state
-from training.comparison import NO_COMPARISON
 from training.factory.commands import write_results
 from training.factory.schedule import DONE, EVALUATE, FAILED, STOPPED, TRAIN, Job
 from training.factory.storage import Mirror, Storage
 from training.factory.worker import Worker
 from training.options import RunOptions, Trial
+from training.publishing.comparison import NO_COMPARISON
+from training.runs import locking, progress, state
 
 OPTIONS = RunOptions(precision="float32", trial=Trial(changes=("epochs=0.5",)))
 RUN = "tiny_avg@epochs0.5-seed0"

@@ -12,8 +12,8 @@ from gdn_keras.model import build_model
 from training import CHECKOUT
 from training.__main__ import main
 from training.recipes import RECIPES
-from training.reproduction import gallery
-from training.reproduction.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
+from training.reproduction.pages import gallery
+from training.reproduction.pages.gallery import EXHIBITS, PREFIX, side_by_side, write_gallery
 from training.reproduction.zoo_results import ZooResults
 
 SIZES = ("0.500", "1.000", "2.000")

@@ -1,27 +1,18 @@
-"""Who may import whom (numbers go up only), and what `import gdn_keras` must not load."""
+"""Who may import whom (numbers go up only), what must not be loaded; small folders."""
 
 import ast
 import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = {
-    "gdn_keras.checks": 0,
-    "gdn_keras.citation": 0,
-    "gdn_keras.cpu": 0,
-    "gdn_keras.deprecation": 0,
-    "gdn_keras.fields": 0,
-    "gdn_keras.files": 0,
-    "gdn_keras.image_files": 0,
-    "gdn_keras.markdown": 0,
-    "gdn_keras.pixels": 0,
-    "gdn_keras.progress": 0,
-    "gdn_keras.quiet": 0,
+    "gdn_keras.utils": 0,
     "gdn_keras.version": 0,
     "gdn_keras.scale_space": 1,
     "gdn_keras.layers": 2,
@@ -34,7 +25,6 @@ LEVELS = {
     "gdn_keras.optimizer": 3,
     "gdn_keras.datasets": 4,
     "gdn_keras.explain": 5,
-    "gdn_keras.figure_style": 5,
     "gdn_keras.filters": 5,
     "gdn_keras.plots": 5,
     "gdn_keras": 6,  # what all of it exports
@@ -59,6 +49,7 @@ NEVER = {  # beyond the numbers: (importer, imported)
     ("export", "training"),  # they meet only in the files of zoo/
     ("export", "training.reproduction"),
 }
+MOST_MODULES = 13  # of a folder, besides __init__.py and __main__.py
 BACKENDS = {"tensorflow", "jax", "torch"}
 # third-party packages a part may use at all, or not at all
 ONLY = {"gdn_keras.scale_space": {"numpy", "scipy"}}
@@ -211,6 +202,28 @@ def test_new_modules_need_a_number(tmp_path, monkeypatch):
     (tmp_path / "gdn_keras" / "novelty.py").touch()
     with pytest.raises(AssertionError, match="gdn_keras.novelty has no number yet"):
         list(problems(tmp_path / "gdn_keras" / "novelty.py"))
+
+
+def test_folders_are_small_enough_to_read():
+    folders = {}
+    for path in source_files():
+        if path.parent != ROOT and path.name not in ("__init__.py", "__main__.py"):
+            folders.setdefault(path.parent.relative_to(ROOT).as_posix(), []).append(path.stem)
+    crowded = {folder: names for folder, names in folders.items() if len(names) > MOST_MODULES}
+    assert not crowded, "move what belongs together into a folder with a name"
+
+
+def test_folders_say_what_is_in_them():
+    for path in source_files():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_every_package_is_in_the_wheel():
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {module_name(path) for path in source_files() if path.name == "__init__.py"}
+    inside = {name if top_of(name) == "gdn_keras" else f"gdn_keras.{name}" for name in found}
+    assert set(named) == inside - {"gdn_keras.benchmarks"}
 
 
 def loaded_by(statement, **environment):

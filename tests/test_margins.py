@@ -5,8 +5,8 @@ import pytest
 from report_tools import claim_with, curve, folder, recipe_of
 
 from training import CHECKOUT
-from training.reproduction.claims import MUCH
-from training.reproduction.margins import (
+from training.reproduction.claims.claim import MUCH
+from training.reproduction.claims.margins import (
     UNEVEN,
     beyond,
     images_after_split,
@@ -14,8 +14,8 @@ from training.reproduction.margins import (
     standard_error,
     uneven_training,
 )
-from training.reproduction.statements import CLAIMS
-from training.reproduction.verdicts import judge
+from training.reproduction.claims.statements import CLAIMS
+from training.reproduction.claims.verdicts import judge
 from training.reproduction.zoo_results import ZooResults
 
 SINGLE, MAX, AVERAGE = (f"fashion_{pooling}_2jet" for pooling in ("single", "max", "avg"))

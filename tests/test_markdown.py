@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from gdn_keras import markdown
-from gdn_keras.files import replace_file
+from gdn_keras.utils import markdown
+from gdn_keras.utils.files import replace_file
 
 
 def test_the_example():

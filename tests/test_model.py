@@ -1,4 +1,4 @@
-"""The network: against the numpy reference, windowed against dense, and through Keras' doors."""
+"""The network: against the numpy reference, windowed against dense, with learned scales."""
 
 import keras
 import numpy as np
@@ -11,18 +11,17 @@ from helpers import (
     evaluate,
     random_images,
     randomise,
-    small_config,
+    small_model,
     weights_by_layer,
 )
 
-from gdn_keras import GaussDerNet, GaussDerNetConfig, ScaleAdamW, adapt, build_model
+from gdn_keras import adapt, build_model
 from gdn_keras.config import ACTIVATIONS, EVERY_PIXEL
-from gdn_keras.counts import count_multiply_adds, count_parameters
+from gdn_keras.counts import count_multiply_adds
 from gdn_keras.layers import SpatialSelection
 from gdn_keras.model import (
     channel_plans,
     clamped_sigmas,
-    copy_weights,
     layer_sigmas,
     sigma_ranges,
 )
@@ -37,10 +36,6 @@ TABLE_1 = [
 ]
 
 
-def make(**changes):
-    return randomise(build_model(small_config(**changes)))
-
-
 # --- numbers ---
 
 
@@ -48,7 +43,9 @@ def make(**changes):
 @pytest.mark.parametrize("jet_order", JET_ORDERS)
 @pytest.mark.parametrize("method", METHODS)
 def test_network_is_the_reference(method, jet_order, padding):
-    model = make(method=method, jet_order=jet_order, padding=padding, spatial_selection="max")
+    model = small_model(
+        method=method, jet_order=jet_order, padding=padding, spatial_selection="max"
+    )
     images = random_images(model.config, batch=1)
     maps = evaluate(model.maps_model(), images)
     logits, _, expected = reference.network(images[0], weights_by_layer(model), model.config)
@@ -81,7 +78,7 @@ def test_network_is_the_reference(method, jet_order, padding):
     ],
 )
 def test_options_are_those_of_the_reference(changes):
-    model = make(**changes)
+    model = small_model(**changes)
     images = random_images(model.config)
     logits, scale_logits = evaluate(model, images), evaluate(model.scale_logits_model(), images)
     weights = weights_by_layer(model)
@@ -99,12 +96,12 @@ def test_options_are_those_of_the_reference(changes):
     ],
 )
 def test_images_are_channels_last_whatever_keras_is_set_to(changes):
-    expected = make(**changes)
+    expected = small_model(**changes)
     images = random_images(expected.config)
     before = keras.config.image_data_format()
     keras.config.set_image_data_format("channels_first")
     try:
-        model = make(**changes)
+        model = small_model(**changes)
         logits, trained = evaluate(model, images), evaluate(model, images, training=True)
     finally:
         keras.config.set_image_data_format(before)
@@ -143,14 +140,14 @@ def test_activations_are_those_of_keras_that_act_on_every_value_alone():
 
 
 def test_network_for_colour_images_takes_grey_ones():
-    model = make(input_channels=3)
+    model = small_model(input_channels=3)
     grey = adapt(model, input_channels=1)
     images = random_images(grey.config)
     assert_rounded(evaluate(grey, images), evaluate(model, images.repeat(3, axis=-1)))
 
 
 def test_network_for_grey_images_takes_the_luma_of_colour_ones():
-    model = make(input_channels=1)
+    model = small_model(input_channels=1)
     colour = adapt(model, input_channels=3)
     images = random_images(colour.config)
     luma = images @ np.array([[0.299], [0.587], [0.114]], "float32")
@@ -161,7 +158,7 @@ def test_network_for_grey_images_takes_the_luma_of_colour_ones():
 
 def test_other_numbers_of_input_channels_are_refused():
     with pytest.raises(ValueError, match="The weights of layer 'jet_1' do not fit"):
-        adapt(make(input_channels=2), input_channels=3)
+        adapt(small_model(input_channels=2), input_channels=3)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +172,7 @@ def test_other_numbers_of_input_channels_are_refused():
     ],
 )
 def test_images_of_another_shape(shape, hint):
-    model = make()
+    model = small_model()
     expected = r"\(batch, height, width, channels\) = \(batch, 13, 12, 2\). Received: "
     images = np.zeros(shape, "float32")
     for network in (model, model.scale_logits_model(), model.maps_model()):
@@ -187,7 +184,7 @@ def test_images_of_another_shape(shape, hint):
 
 def test_images_of_another_shape_than_before():
     """TensorFlow then traces the network with an unknown size, or an unknown number of axes."""
-    model = make()
+    model = small_model()
     model.compile("sgd", loss="mse")
     images = np.zeros((4, 13, 12, 2), "float32")
     model.predict(images, verbose=0)
@@ -255,69 +252,12 @@ def test_reach_deviates_little_and_less_when_longer(name, density):
     )
 
 
-@pytest.mark.parametrize("data, paper", [("fashion", 146_112), ("cifar", 430_464)])
-def test_parameter_counts_of_the_paper(data, paper):
-    config = recipes.get(f"{data}_avg_2jet").config
-    assert count_parameters(config, as_paper=True) == paper
-    widths = (config.input_channels, *config.layer_widths)
-    pairs = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
-    assert 6 * pairs == paper
-    trainable = sum(int(np.prod(w.shape)) for w in build_model(config).trainable_weights)
-    # five coefficients per pair, and of batch norm a factor and an offset per feature
-    assert trainable == count_parameters(config) == 5 * pairs + 2 * sum(config.layer_widths)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"jet_order": 3},
-        {"zero_order": True},
-        {"final_batch_norm": False},
-        {"learned_sigmas": True},
-        {"scale_dropout": 0.2},
-    ],
-)
-def test_parameter_count_is_that_of_the_model(changes):
-    model = make(**changes)
-    trainable = sum(int(np.prod(w.shape)) for w in model.trainable_weights)
-    assert count_parameters(model.config) == trainable
-
-
-def test_multiply_adds():
-    """Two layers and one scale channel, by hand: 5 x 5 image, sigma 1, kernels of 7 weights."""
-    config = GaussDerNetConfig(
-        input_size=(5, 5),
-        input_channels=2,
-        num_classes=3,
-        channel_sigmas=(1.0,),
-        sigma_ratio=1.0,
-        widths=(4,),
-        spatial_selection="max",
-    )
-    smoothing = 7 * 5 * 5 + 7 * 7 * 5  # one more sample on either side, for the differences
-    everywhere = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * smoothing + 9 * 25 * 4 * 3
-    assert count_multiply_adds(config) == everywhere
-    centre = config.replace(spatial_selection="centre")
-    ours = 2 * smoothing + 9 * 25 * 2 * 4 + 4 * (3 * 5 * 5 + 3 * 3 * 5) + 9 * 4 * 3
-    assert count_multiply_adds(centre) == ours
-    for same in (config, centre, config.replace(sampling_density=0.5)):
-        assert count_multiply_adds(same, dense=True) == everywhere
-
-
-@pytest.mark.parametrize("density", [None, 2**-0.5])
-def test_a_plan_never_costs_more_than_every_pixel(density):
-    for name, recipe in recipes.RECIPES.items():
-        config = recipe.config.replace(sampling_density=density)
-        assert count_multiply_adds(config) <= count_multiply_adds(config, dense=True), name
-
-
 # --- learned scales ---
 
 
 @pytest.mark.parametrize("method", ["discrete", "integrated", "sampled_derivative"])
 def test_gradients_of_learned_scales_in_a_network(method):
-    model = make(
+    model = small_model(
         method=method, learned_sigmas=True, sigma_range=(0.7, 3.0), final_relu=False, widths=(6, 6)
     )
     images = tf.constant(random_images(model.config))
@@ -351,7 +291,10 @@ def test_gradients_of_learned_scales_in_a_network(method):
 )
 def test_learned_network_starts_as_the_geometric_one(changes):
     changes = {"truncation": 1e-7, **changes}
-    plain, learned = make(**changes), make(**changes, learned_sigmas=True, sigma_range=(0.9, 2.5))
+    plain, learned = (
+        small_model(**changes),
+        small_model(**changes, learned_sigmas=True, sigma_range=(0.9, 2.5)),
+    )
     for ours, theirs in zip(
         [w for w in learned.weights if w.name != "learned_ratio"], plain.weights, strict=True
     ):
@@ -380,208 +323,3 @@ def test_learned_sigmas_stay_above_half_a_sample_of_their_grid():
     assert np.isfinite(evaluate(model, random_images(config))).all()
     two = config.replace(channel_sigmas=(0.5, 1.0), sigma_range=(0.15, 9.0))
     assert sigma_ranges(two)[2] == (1.0, high)  # channel 1/2 has every pixel there
-
-
-# --- through Keras' doors ---
-
-
-def test_every_layer_is_named():
-    names = [layer.name for layer in make(final_batch_norm=False).layers]
-    expected = ["image", "pixels", "jet_1", "norm_1", "relu_1", "jet_2", "norm_2", "relu_2"]
-    expected += ["jet_3", "relu_3", "selection", "scale_dropout", "pooling"]
-    assert names == expected
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"jet_order": 3, "sampling_density": 0.7, "input_size": (30, 31), "scale_dropout": 0.2},
-        {"learned_sigmas": True, "method": "integrated_derivative", "spatial_selection": "max"},
-    ],
-)
-def test_saved_models_are_bit_identical(changes, tmp_path):
-    model = make(**changes)
-    images = random_images(model.config)
-    expected = evaluate(model, images)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded) is GaussDerNet
-    assert loaded.get_config() == model.get_config()
-    np.testing.assert_array_equal(evaluate(loaded, images), expected)
-
-    again = GaussDerNet.from_config(model.get_config())
-    assert again.get_config() == model.get_config()
-    model.save_weights(tmp_path / "model.weights.h5")
-    again.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(evaluate(again, images), expected)
-
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    np.testing.assert_array_equal(evaluate(clone, images), expected)
-    assert type(clone) is GaussDerNet
-    assert clone.get_config() == model.get_config()
-
-
-def test_weights_fit_networks_with_and_without_dropout(tmp_path):
-    with_dropout, without = make(scale_dropout=0.3), build_model(small_config())
-    with_dropout.save_weights(tmp_path / "a.weights.h5")
-    without.load_weights(tmp_path / "a.weights.h5")
-    images = random_images(without.config)
-    np.testing.assert_array_equal(evaluate(without, images), evaluate(with_dropout, images))
-
-
-def test_compiled_model_with_our_optimizer_survives_saving(tmp_path):
-    model = make(learned_sigmas=True, scale_dropout=0.3)
-    model.compile(
-        ScaleAdamW(0.01, sigma_learning_rate_factor=0.1),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,
-    )
-    images, labels = random_images(model.config, batch=3), np.arange(3)
-    model.fit(images, labels, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.optimizer) is ScaleAdamW
-    np.testing.assert_array_equal(evaluate(loaded, images), evaluate(model, images))
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"jet_order": 3, "method": "sampled_derivative"},
-        {"learned_sigmas": True, "zero_order": True},
-        {"learned_sigmas": True, "jet_order": 3, "method": "integrated_derivative"},
-    ],
-)
-def test_precision_policies_are_finite_and_close(changes, policy):
-    model = make(**changes)
-    images = random_images(model.config)
-    expected = evaluate(model, images)
-    other = build_model(model.config, dtype=policy)
-    copy_weights(model, other)
-    logits = evaluate(other, images)
-    assert logits.dtype == "float32"
-    tolerance = {"mixed_bfloat16": 0.05, "float64": 1e-5}.get(policy, 0.01)
-    np.testing.assert_allclose(logits, expected, atol=tolerance * np.abs(expected).max())
-    assert GaussDerNet.from_config(other.get_config()).policy.name == policy
-
-
-def test_half_precision_training_step_is_finite():
-    model = build_model(small_config(learned_sigmas=True), dtype="mixed_float16")
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(ScaleAdamW(0.01), loss=loss, jit_compile=False)
-    before = [keras.ops.convert_to_numpy(w) for w in model.trainable_weights]
-    model.fit(random_images(model.config, batch=6), np.arange(6) % 3, epochs=3, verbose=0)
-    for old, weight in zip(before, model.trainable_weights, strict=True):
-        new = keras.ops.convert_to_numpy(weight)
-        assert np.all(np.isfinite(new)) and not np.array_equal(new, old)
-
-
-@pytest.mark.parametrize("jet_order", [2, 3])
-def test_eager_graph_symbolic_and_predict_agree(jet_order):
-    model = make(jet_order=jet_order)
-    images = random_images(model.config, batch=5)
-    eager = evaluate(model, images)
-    graph = tf.function(model)(tf.constant(images))
-    symbolic = model(keras.Input(images.shape[1:]))
-    assert symbolic.shape == (None, 3) and symbolic.dtype == "float32"
-    assert_rounded(graph, eager)
-    assert_rounded(model.predict(images, batch_size=2, verbose=0), eager)
-
-
-def test_xla_agrees():
-    model = make(learned_sigmas=True, channel_sigmas=(0.7,), widths=(4,))
-    images = random_images(model.config)
-    compiled = tf.function(model, jit_compile=True)(tf.constant(images))
-    assert_rounded(compiled, evaluate(model, images))
-
-
-@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
-@pytest.mark.parametrize("selection", ["centre", "max"])
-def test_batches_of_one_and_of_none(selection, pooling):
-    model = make(spatial_selection=selection, scale_pooling=pooling)
-    images = random_images(model.config, batch=3)
-    together = evaluate(model, images)
-    for index in range(3):
-        alone = evaluate(model, images[index : index + 1])
-        assert_rounded(alone[0], together[index])
-    assert evaluate(model, images[:0]).shape == (0, 3)
-    assert evaluate(model.scale_logits_model(), images[:0]).shape == (0, 2, 3)
-
-
-def test_whole_numbers_are_pixels_too():
-    model = make()
-    images = random_images(model.config).round()
-    np.testing.assert_array_equal(evaluate(model, images.astype("uint8")), evaluate(model, images))
-
-
-def test_every_intermediate_is_at_hand():
-    model = make(spatial_selection="max", scale_pooling="max")
-    images = random_images(model.config)
-    for layer, width in enumerate(model.config.layer_widths, start=1):
-        maps = evaluate(model.maps_model(layer), images)
-        assert [m.shape for m in maps] == 2 * [(2, 13, 12, width)]
-        assert all((m >= 0).all() and m.max() > 0 for m in maps)
-    scale_logits = evaluate(model.scale_logits_model(), images)
-    np.testing.assert_array_equal(
-        scale_logits, np.stack([m.max(axis=(1, 2)) for m in maps], axis=1)
-    )
-    np.testing.assert_array_equal(evaluate(model, images), scale_logits.max(axis=1))
-    single = make(channel_sigmas=(1.0,), spatial_selection="max")
-    assert evaluate(single.maps_model(), images).shape == (2, 13, 12, 3)
-    for wrong in (0, 4, -1):
-        with pytest.raises(
-            ValueError, match=f"`layer` must be from 1 to 3. Received: layer={wrong}"
-        ):
-            model.maps_model(wrong)
-
-
-def test_plans_of_a_config():
-    config = small_config(input_size=(60, 60))
-    whole = channel_plans(config.replace(window=False))
-    assert all(layer.output_size == (60, 60) for plan in whole for layer in plan.layers)
-    window = channel_plans(config)
-    first, second = (plan.layers[0].rows.window.count for plan in window)
-    assert first < second < 60
-
-
-def test_what_is_frozen_stays_frozen(tmp_path):
-    """After saving and loading, with the optimizer where it was; and in adapted networks."""
-    model = build_model(small_config())
-    for layer in model.layers:
-        layer.trainable = layer.name in ("jet_3", "norm_3")
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss=loss)
-    images, labels = random_images(model.config, batch=6), np.arange(6) % 3
-    model.fit(images, labels, verbose=0)
-    model.save(tmp_path / "frozen.keras")
-    loaded = keras.saving.load_model(tmp_path / "frozen.keras")
-    names = [v.path for v in model.trainable_variables]
-    assert len(names) == 3 and [v.path for v in loaded.trainable_variables] == names
-    assert int(loaded.optimizer.iterations) == 1
-    before = {layer.name: layer.get_weights() for layer in loaded.layers if layer.weights}
-    loaded.fit(images, labels, verbose=0)
-    after = {name: loaded.get_layer(name).get_weights() for name in before}
-    for name in before:
-        same = all(map(np.array_equal, before[name], after[name]))
-        assert same == (name not in ("jet_3", "norm_3")), name
-    adapted = adapt(model, input_size=(20, 20))
-    assert adapted.frozen == model.frozen and len(adapted.trainable_variables) == 3
-    assert "frozen" not in build_model(small_config()).get_config()
-
-
-def test_training_lowers_the_loss_and_moves_the_statistics():
-    keras.utils.set_random_seed(0)
-    model = build_model(small_config(scale_dropout=0.2), seed=1)
-    images = random_images(model.config, batch=24)
-    labels = np.arange(24) % 3
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(ScaleAdamW(0.02), loss=loss, jit_compile=False)
-    losses = model.fit(images, labels, batch_size=24, epochs=30, verbose=0).history["loss"]
-    assert losses[-1] < 0.7 * losses[0]
-    for k in (1, 2, 3):
-        moving_mean = keras.ops.convert_to_numpy(model.get_layer(f"norm_{k}").moving_mean)
-        assert np.abs(moving_mean).max() > 0.001

@@ -8,7 +8,8 @@ from PIL import Image
 
 from gdn_keras import datasets
 from gdn_keras.datasets import sets
-from gdn_keras.datasets.own import Look, own_record
+from gdn_keras.datasets.own.dataset import own_record
+from gdn_keras.datasets.own.record import Look
 from gdn_keras.datasets.sources import find_data
 
 CLASSES = ("cat", "dog", "owl")

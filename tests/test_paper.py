@@ -10,7 +10,16 @@ from scipy import stats
 
 from gdn_keras.scale_space.kernels import derivative_kernel
 from training.recipes import RECIPES, get
-from training.reproduction.claims import OBJECT_SIZES, SIZE_FACTORS, SMALLER, Claim, claim_values
+from training.reproduction.claims.claim import (
+    OBJECT_SIZES,
+    SIZE_FACTORS,
+    SMALLER,
+    Claim,
+    claim_values,
+)
+from training.reproduction.claims.statements import CLAIMS
+from training.reproduction.claims.verdicts import SHORT
+from training.reproduction.pages.report import SECTIONS
 from training.reproduction.paper import (
     ACCURACY,
     LEARNED_SIGMA_1,
@@ -21,10 +30,7 @@ from training.reproduction.paper import (
     SPREAD,
     paper_accuracy,
 )
-from training.reproduction.report import SECTIONS
-from training.reproduction.statements import CLAIMS
 from training.reproduction.statistics import hedges_correction
-from training.reproduction.verdicts import SHORT
 
 TABLE_MEANS = {name: {1.0: value.mean} for name, value in ACCURACY.items()}
 PAIRWISE = [PAIRWISE_FIXED, PAIRWISE_LEARNED]

@@ -14,12 +14,12 @@ from gdn_keras.datasets import get, load_samples, names
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
 from training.budgets import DENSITY, REACH
-from training.card import card, draw_accuracy
-from training.publish import golden_samples
+from training.publishing.card import card, draw_accuracy
+from training.publishing.publish import golden_samples
+from training.publishing.styles import STYLES
 from training.recipes import RECIPES
 from training.reproduction.comparison import compare
-from training.run_record import Ancestor, RunRecord
-from training.styles import STYLES
+from training.runs.record import Ancestor, RunRecord
 
 SIGN = "stir_sign_mid_drop"
 

@@ -11,9 +11,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from gdn_keras import zoo
-from gdn_keras.citation import CITATION
 from gdn_keras.datasets import load_samples
 from gdn_keras.datasets.stir import STIR_SIZES
+from gdn_keras.utils.citation import CITATION
 from training.reproduction.baselines import MODELS, stir_baseline
 
 ROOT = Path(__file__).parent.parent

@@ -21,15 +21,9 @@ from gdn_keras.explain import sigmas_and_fit
 from training import CHECKOUT
 from training.recipes import RECIPES, derived, trained
 from training.reproduction.baselines import MODELS
-from training.reproduction.paper import (
-    ACCURACY,
-    PAIRWISE_FIXED,
-    PAIRWISE_LEARNED,
-    POOLED_FIXED,
-    POOLED_LEARNED,
-)
-from training.reproduction.report import FILE, SECTIONS, compose, write_report
-from training.reproduction.report_figures import (
+from training.reproduction.claims.statements import CLAIMS
+from training.reproduction.claims.verdicts import VERDICTS, rules
+from training.reproduction.pages.figures import (
     CURVES,
     HISTOGRAMS,
     STYLES,
@@ -37,10 +31,16 @@ from training.reproduction.report_figures import (
     section_drawings,
     sigma_networks,
 )
-from training.reproduction.statements import CLAIMS
+from training.reproduction.pages.report import FILE, SECTIONS, compose, write_report
+from training.reproduction.pages.tables import statistics_tables
+from training.reproduction.paper import (
+    ACCURACY,
+    PAIRWISE_FIXED,
+    PAIRWISE_LEARNED,
+    POOLED_FIXED,
+    POOLED_LEARNED,
+)
 from training.reproduction.statistics import format_pairwise, format_pooled
-from training.reproduction.tables import statistics_tables
-from training.reproduction.verdicts import VERDICTS, rules
 from training.reproduction.zoo_results import MATCHED, ZooResults
 
 # --- figures ---

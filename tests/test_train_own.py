@@ -16,7 +16,8 @@ from gdn_keras.__main__ import main
 from gdn_keras.datasets import load_samples, sets
 from gdn_keras.parts import load_part
 from gdn_keras.zoo import registry
-from training import own, recipes, state
+from training import own, recipes
+from training.runs import state
 
 CLASSES = ("bag", "sneaker", "trouser")
 LOOK = ["--canvas", "32", "--side", "16"]

@@ -12,10 +12,11 @@ from training_helpers import write_rates
 import gdn_keras.zoo
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import SIZE_FACTORS, load_arrays, raw
-from training import stages, state, trainer, workspace
+from training import stages, trainer
 from training.__main__ import main
-from training.logs import BOARD, CURVES, read_log
 from training.recipes import RECIPES
+from training.runs import state, workspace
+from training.runs.logs import BOARD, CURVES, read_log
 
 SIZES = [f"{factor:.3f}" for factor in SIZE_FACTORS]
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from training_helpers import write_rates
 
-from gdn_keras import cpu
 from gdn_keras.counts import count_multiply_adds
+from gdn_keras.utils import cpu
 from training import budgets, costs
 from training.recipes import RECIPES, get
 

@@ -15,9 +15,9 @@ import pytest
 from training_helpers import start
 
 from gdn_keras.zoo.weights import read_weights
-from training import state
-from training.logs import read_log
-from training.stopping import STOPPED
+from training.runs import state
+from training.runs.logs import read_log
+from training.runs.stopping import STOPPED
 
 ROOT = Path(__file__).parent.parent
 STEPS = ["--set", "epochs=0.25"]  # five steps

@@ -10,12 +10,15 @@ import pytest
 from helpers import assert_rounded, randomise, small_config
 
 from gdn_keras import build_model
-from gdn_keras.datasets import SIZE_FACTORS, Arrays, batches
+from gdn_keras.datasets import SIZE_FACTORS, Arrays
+from gdn_keras.datasets.batching import batches
 from gdn_keras.layers import ScaleBatchNormalization
-from training import locking, logs, measurement, stages, state, trainer
+from training import stages, trainer
 from training.budgets import Stage, plan_run
-from training.logs import read_log
+from training.publishing import measurement
 from training.recipes import get
+from training.runs import locking, logs, state
+from training.runs.logs import read_log
 
 
 def tiny_stage(**changes):

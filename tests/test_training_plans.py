@@ -8,12 +8,13 @@ import pytest
 
 from gdn_keras.datasets import Arrays, DataSet
 from gdn_keras.scale_space import METHODS
-from training import runs, stages, state
+from training import stages
 from training.budgets import CPU_STAGES, DENSITY, REACH, WIDE_REACH, plan_run, relatives
 from training.options import RunOptions, Trial
 from training.recipes import ALL, RECIPES, get, trained
-from training.run_record import Ancestor, RunRecord
-from training.workspace import Workspace
+from training.runs import planning, state
+from training.runs.record import Ancestor, RunRecord
+from training.runs.workspace import Workspace
 
 
 @pytest.mark.parametrize("recipe", trained(), ids=lambda recipe: recipe.name)
@@ -151,7 +152,7 @@ def plan_in(folder, *, saved=None, name="fashion_max_2jet", **options):
     """The plan of a run, with a folder of runs in which networks can be finished."""
     workspace = Workspace(runs=folder / "runs", zoo=folder / "zoo")
     options = RunOptions(**options)
-    return runs.make_plan(get(name), workspace=workspace, options=options, saved=saved)
+    return planning.make_plan(get(name), workspace=workspace, options=options, saved=saved)
 
 
 def finish(folder, *names):

@@ -5,8 +5,9 @@ import time
 
 from training_helpers import start, write_rates
 
-from training import commands, locking, state
+from training import commands
 from training.recipes import RECIPES
+from training.runs import locking, state
 
 
 def test_the_queue_is_nice(place, tmp_path):

@@ -11,9 +11,10 @@ import pytest
 
 import gdn_keras.zoo
 from gdn_keras.datasets import SIZE_FACTORS
-from training import commands, state
-from training.logs import read_log
-from training.run_record import Ancestor
+from training import commands
+from training.runs import state
+from training.runs.logs import read_log
+from training.runs.record import Ancestor
 
 
 def test_a_warm_start_is_used_and_told(after_single, capsys):

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from training_helpers import start
 
-from training import locking, progress, state
 from training.__main__ import main
-from training.logs import read_log
-from training.stopping import SAME_SECONDS
+from training.runs import locking, progress, state
+from training.runs.logs import read_log
+from training.runs.stopping import SAME_SECONDS
 
 NAME = "tiny_max"  # has dropout, so a random state too
 STEPS = 40  # of each of its two stages

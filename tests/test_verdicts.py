@@ -7,18 +7,17 @@ import re
 import pytest
 from report_tools import claim_with, curve, five_runs, folder
 
-from training.reproduction import (
+from training.reproduction.claims import (
     checks,
-    claims,
     filter_checks,
     margins,
     sigma_checks,
     verdicts,
 )
-from training.reproduction.checks import CHECKS
-from training.reproduction.paper import ACCURACY, PaperValue
-from training.reproduction.statements import CLAIMS
-from training.reproduction.verdicts import (
+from training.reproduction.claims.checks import CHECKS
+from training.reproduction.claims.claim import ALIKE, MUCH
+from training.reproduction.claims.statements import CLAIMS
+from training.reproduction.claims.verdicts import (
     VERDICTS,
     bounds,
     judge,
@@ -27,6 +26,7 @@ from training.reproduction.verdicts import (
     overall,
     rules,
 )
+from training.reproduction.paper import ACCURACY, PaperValue
 from training.reproduction.zoo_results import ZooResults
 
 PAPER = PaperValue(mean=90.0, std=0.1, runs=5, where="Table 0")
@@ -123,7 +123,7 @@ def test_rules_state_every_threshold(monkeypatch):
             100 * verdicts.PART,
             round(100 * verdicts.MOST),
         ),
-        *(claims.ALIKE, claims.MUCH, *checks.SLOPES, checks.LINEAR, checks.STRONG, checks.AVOIDED),
+        *(ALIKE, MUCH, *checks.SLOPES, checks.LINEAR, checks.STRONG, checks.AVOIDED),
         *(100 * checks.PEAK - 100, checks.QUITE_WELL, checks.ALMOST_FLAT, sigma_checks.LAW_FACTOR),
         *(sigma_checks.FINE, sigma_checks.SAME_SPREAD, checks.SEVERAL, checks.SIGNIFICANCE),
         *(sigma_checks.SAME_SIGMA, filter_checks.RESEMBLES),

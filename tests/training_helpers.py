@@ -7,12 +7,12 @@ import numpy as np
 import processes
 from dataset_files import write_idx
 
-from gdn_keras import cpu
 from gdn_keras.datasets import load_samples
-from training import progress, state
+from gdn_keras.utils import cpu
 from training.__main__ import main
 from training.options import auto_precision
-from training.workspace import Workspace
+from training.runs import progress, state
+from training.runs.workspace import Workspace
 
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
 

@@ -12,14 +12,15 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from gdn_keras.deprecation import RenamedOption
+from gdn_keras.utils.deprecation import RenamedOption
 from gdn_keras.zoo.registry import checkout
 
-from . import PROGRAM, commands, locking
+from . import PROGRAM, commands
 from .factory import commands as factory
 from .options import RunOptions, Trial
 from .reproduction import commands as reproduction
-from .workspace import Workspace
+from .runs import locking
+from .runs.workspace import Workspace
 
 EXAMPLES = {
     "list": (

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from gdn_keras import zoo
 
-from . import CHECKOUT, PROGRAM, locking, state
-from .comparison import Compare
+from . import CHECKOUT, PROGRAM
 from .options import NO_TRIAL, RunOptions, Trial, auto_precision
+from .publishing.comparison import Compare
 from .recipes import ALL, RECIPES, Recipe, get
-from .runs import check_options, finished_folder, further_record, make_plan
-from .stopping import STOPPED, Stopping
-from .workspace import Workspace
+from .runs import locking, state
+from .runs.planning import check_options, finished_folder, further_record, make_plan
+from .runs.stopping import STOPPED, Stopping
+from .runs.workspace import Workspace
 
 RESUME_HINT = "run the same command to resume"
 _MODE_LABELS = {
@@ -241,7 +242,7 @@ def evaluate_recipe(
 ):
     """The results of every size, None if it was stopped."""
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=trial)
-    from .measurement import measure_sizes
+    from .publishing.measurement import measure_sizes
 
     with locking.lock(folder):
         return measure_sizes(
@@ -264,8 +265,8 @@ def publish(name: str, *, workspace: Workspace, seed: int, compare: Compare) -> 
 
 def publish_recipe(recipe: Recipe, *, workspace: Workspace, seed: int, compare: Compare) -> None:
     folder = finished_folder(recipe, workspace=workspace, seed=seed, trial=NO_TRIAL)
-    from .measurement import read_results
-    from .publish import publish as write
+    from .publishing.measurement import read_results
+    from .publishing.publish import publish as write
 
     modes = {mode: read_results(recipe, folder=folder, mode=mode) for mode in ("exact", "matched")}
     if workspace.is_published(recipe.name):

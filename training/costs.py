@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras import cpu, datasets
+from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.counts import count_multiply_adds
-from gdn_keras.files import replace_file
 from gdn_keras.model import fold
+from gdn_keras.utils import cpu
+from gdn_keras.utils.files import replace_file
 
 from .budgets import DENSITY, WIDE_REACH, Plan, plan_run
-from .measurement import BATCH, test_sizes
+from .publishing.measurement import BATCH, test_sizes
 from .recipes import Recipe, get
 from .stages import build_stage_model, compile_model
 

@@ -9,7 +9,7 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.cpu import prefers_bfloat16
+from gdn_keras.utils.cpu import prefers_bfloat16
 
 from .budgets import Plan, Stage
 from .devices import gpu_precision

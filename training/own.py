@@ -18,13 +18,13 @@ from gdn_keras.datasets.sources import find_data
 from gdn_keras.zoo import ModelInfo
 from gdn_keras.zoo.folder import DATA_FILE, OWN_DATA
 
-from . import locking, state
 from .budgets import Plan, plan_run
 from .options import auto_precision
 from .recipes import ALL, OWN, Recipe, get
-from .run_record import Ancestor
-from .stopping import STOPPED, Stopping
-from .workspace import Workspace
+from .runs import locking, state
+from .runs.record import Ancestor
+from .runs.stopping import STOPPED, Stopping
+from .runs.workspace import Workspace
 
 IMAGES, EPOCHS = 4000, 3  # of the last stage: so many images, but at least so many epochs
 _PADDINGS = {"black": "zero", "mirrored": "mirror"}
@@ -65,8 +65,8 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
         if not _train(plan, folder, start=start, options=options, stop=stop):
             return _stopped(output)
         model = workspace.load_finished(recipe.name, seed=options.seed)
-        from .measurement import measure_sizes
-        from .publish import publish
+        from .publishing.measurement import measure_sizes
+        from .publishing.publish import publish
 
         results = measure_sizes(model, recipe=recipe, folder=folder, stop=stop)
         if results is None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdn_keras import datasets
-from gdn_keras.checks import did_you_mean
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.scale_space import channel_scales
+from gdn_keras.utils.checks import did_you_mean
 
 from . import PROGRAM
 
@@ -39,7 +39,7 @@ class Recipe:
     train_sizes: str | None = None  # a range of the data set's sizes, if it has any: STIR
     learning_rate: float = 0.01  # cosine per step down to `final_learning_rate`
     final_learning_rate: float = 1e-5
-    colour_jitter: bool = False  # how strong: gdn_keras/datasets/augment.py, as for the others
+    colour_jitter: bool = False  # how strong, as of the others: gdn_keras/datasets/batching
     cutout: bool = False
     sigma_learning_rate: float | None = None  # only with config.learned_sigmas
     sigma_weight_decay: float | None = None

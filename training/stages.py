@@ -113,7 +113,7 @@ def measure_statistics(
     The moving ones remember ten batches or so, which at the centre of the last layer is a few
     hundred samples. Returns the number of images used; 0, and useless statistics, if stopped.
     """
-    from gdn_keras.progress import show_progress
+    from gdn_keras.utils.progress import show_progress
 
     norms = [layer for layer in model.layers if isinstance(layer, ScaleBatchNormalization)]
     statistics = [v for norm in norms for v in (norm.moving_mean, norm.moving_variance)]

@@ -15,18 +15,19 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras import cpu
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets import Arrays
-from gdn_keras.files import replace_file
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
+from gdn_keras.utils import cpu
+from gdn_keras.utils.files import replace_file
 
-from . import state as state_file
 from .budgets import WIDE_REACH, Plan, Stage
 from .devices import prefers_xla, shared_batches
-from .logs import plot_curves
-from .progress import Follower, Progress, restore, retry_until_saved
-from .run_record import Ancestor, RunRecord
+from .runs import state as state_file
+from .runs.logs import plot_curves
+from .runs.progress import Follower, Progress, restore, retry_until_saved
+from .runs.record import Ancestor, RunRecord
+from .runs.state import WEIGHTS
 from .stages import (
     batches,
     build_stage_model,
@@ -35,7 +36,6 @@ from .stages import (
     measure_statistics,
     start_from,
 )
-from .state import WEIGHTS
 
 CHUNK = 20  # steps from one row of the log to the next
 

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdn_keras.citation import CITATION
+from gdn_keras.utils.citation import CITATION
 from gdn_keras.zoo.hub_download import check_repo
 from gdn_keras.zoo.records import LICENCE, ModelInfo
 
 from ..files import kept_if_good
-from ..hub_upload import clear_errors, need_token, outcome
+from ..hub.upload import clear_errors, need_token, outcome
 from .build import CARD, DESCRIPTION, STATIC, write_page
 from .runtime import PACKAGE, VERSION
 

@@ -7,9 +7,9 @@ your own images; `register` adds any record.
 """
 
 from gdn_keras.datasets.arrays import Arrays as Arrays
-from gdn_keras.datasets.batches import TrainingBatches as TrainingBatches
-from gdn_keras.datasets.batches import as_dataset as as_dataset
-from gdn_keras.datasets.batches import training_batches as training_batches
+from gdn_keras.datasets.batching.batches import TrainingBatches as TrainingBatches
+from gdn_keras.datasets.batching.batches import as_dataset as as_dataset
+from gdn_keras.datasets.batching.batches import training_batches as training_batches
 from gdn_keras.datasets.dataset import DataSet as DataSet
 from gdn_keras.datasets.dataset import Loader as Loader
 from gdn_keras.datasets.dataset import ObjectSizes as ObjectSizes

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdn_keras.fields import check_fields
+from gdn_keras.utils.fields import check_fields
 
 _SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after the first axis
 

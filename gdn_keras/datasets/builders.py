@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow_datasets as tfds
 
-from gdn_keras.citation import BIBTEX
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.raw import data_folder
 from gdn_keras.datasets.rescaled import SIZE_FACTORS, rescaled_sets
+from gdn_keras.utils.citation import BIBTEX
 
 
 class SizeFactorConfig(tfds.core.BuilderConfig):

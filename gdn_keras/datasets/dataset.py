@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
-from gdn_keras.checks import check_integer, check_number, has_type
 from gdn_keras.datasets.arrays import Arrays, join
-from gdn_keras.fields import check_fields
+from gdn_keras.utils.checks import check_integer, check_number, has_type
+from gdn_keras.utils.fields import check_fields
 
 SURROUNDINGS = ("black", "mirrored", "its edge")
 

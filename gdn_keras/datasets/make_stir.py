@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.datasets.resize import resample_matrix, resize_planes
 from gdn_keras.datasets.stir import SIDE, SIZES
+from gdn_keras.utils.checks import checked
 
 COLUMNS = ("file", "split", "label", "left", "top", "right", "bottom")
 _SPLITS = {"train": 0, "valid": 1, "validation": 1, "test": 2}
@@ -56,7 +56,7 @@ def make_stir(
         metadata: stored in the file: title, description, licence, ...
         progress: show it on stderr.
     """
-    from gdn_keras.progress import show_progress
+    from gdn_keras.utils.progress import show_progress
 
     boxes, target = Path(boxes), Path(target)
     groups, names = _group(read_boxes(boxes))

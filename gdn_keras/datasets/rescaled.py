@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.dataset import DataSet, Loader, SizeFactors
 from gdn_keras.datasets.raw import SPLITS, Finder, StandardFiles, part_of
 from gdn_keras.datasets.resize import object_size, rescale
 from gdn_keras.datasets.samples import SampleFile
+from gdn_keras.utils.checks import checked
 
 # 2 ** (n / 4) and not (2 ** 0.25) ** n, so that 1/2, 1 and 2 are exact.
 SIZE_FACTORS: tuple[float, ...] = tuple(2 ** (n / 4) for n in range(-4, 5))

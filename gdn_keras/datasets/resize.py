@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_integer, check_number, checked, received
-from gdn_keras.pixels import check_pixels
+from gdn_keras.utils.checks import check_choice, check_integer, check_number, checked, received
+from gdn_keras.utils.pixels import check_pixels
 
 MODES = ("matlab", "centred")
 EXTENSIONS = ("zero", "mirror")

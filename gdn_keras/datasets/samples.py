@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays, join
 from gdn_keras.datasets.dataset import DataSet
+from gdn_keras.utils.checks import checked
 
 SAMPLE_FOLDER = Path(__file__).parents[1] / "data"
 

@@ -4,7 +4,7 @@ Every function returns the record of a data set, registered under its name, like
 package. They share these options:
 
 - `name`: of the data set; default: from where the images are.
-- `canvas`, `side`, `surroundings`, `channels`: see `own.Look`.
+- `canvas`, `side`, `surroundings`, `channels`: see `own.record.Look`.
 - `record`: a JSON file with the split and all settings. If it is there, it decides: the same images
   are for training and for testing as when it was written. Otherwise it is written.
 - `test_share`, `seed`: the share of every class that is kept for testing, chosen by chance, if the
@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.datasets.dataset import DataSet
-from gdn_keras.datasets.own import Item, Look, OwnRecord, build, check_name, own_record
-from gdn_keras.files import replace_file
+from gdn_keras.datasets.own.build import Item, build
+from gdn_keras.datasets.own.dataset import own_record
+from gdn_keras.datasets.own.record import Look, OwnRecord, check_name
+from gdn_keras.utils.checks import checked
+from gdn_keras.utils.files import replace_file
 
 # names of folders and splits -> what they are here
 _SPLITS = {

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.checks import checked
 from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays
 from gdn_keras.datasets.dataset import Loader, ObjectSizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
+from gdn_keras.utils.checks import checked
 
 SIDE = 64
 STIR_SIZES = ObjectSizes(17, 64, ranges={"small": (17, 32), "mid": (33, 48), "large": (49, 64)})

@@ -13,7 +13,7 @@ def verify(data_dir: str | os.PathLike | None = None, *, progress: bool = False)
         For each file "ok", "missing" (others of its data set are there) or what is wrong with it.
         Files of STIR have no fixed contents; it is checked that they can be read.
     """
-    from gdn_keras.progress import show_progress
+    from gdn_keras.utils.progress import show_progress
 
     folder = data_folder(data_dir)
     if folder is None or not folder.is_dir():

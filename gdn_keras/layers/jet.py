@@ -7,8 +7,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import SIGMA_RANGE, check_choice, check_integer, check_number, checked
-from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.layers.learned import learned_kernel
 from gdn_keras.layers.smoothing import (
     apply_columns,
@@ -34,6 +32,8 @@ from gdn_keras.scale_space.plan import (
     offset_of,
     placement,
 )
+from gdn_keras.utils.checks import SIGMA_RANGE, check_choice, check_integer, check_number, checked
+from gdn_keras.utils.deprecation import renamed_arguments
 
 LEARNED_RATIO = "learned_ratio"  # the name of the trainable factor on the sigmas of a layer
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_number, checked
+from gdn_keras.utils.checks import check_number, checked
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.checks import checked
+from gdn_keras.utils.checks import checked
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

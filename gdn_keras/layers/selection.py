@@ -9,8 +9,8 @@ import math
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_number, check_type
 from gdn_keras.layers.replicas import replica_number
+from gdn_keras.utils.checks import check_choice, check_number, check_type
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.checks import (
+from gdn_keras.utils.checks import (
     MAX_ORDER,
     check_integer,
     check_number,

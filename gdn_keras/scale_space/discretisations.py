@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from gdn_keras.checks import check_choice
 from gdn_keras.scale_space.differences import difference_radius
+from gdn_keras.utils.checks import check_choice
 
 PIXEL_VARIANCE = 1 / 12  # of a box of width one: what integrating over a pixel adds to sigma**2
 

@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
-from gdn_keras.checks import check_integer, check_number, check_order, check_sigma, checked
-from gdn_keras.deprecation import renamed_arguments
 from gdn_keras.scale_space.differences import difference_mask
 from gdn_keras.scale_space.discretisations import (
     DISCRETISATIONS,
     PIXEL_VARIANCE,
     discretisation_of,
 )
+from gdn_keras.utils.checks import check_integer, check_number, check_order, check_sigma, checked
+from gdn_keras.utils.deprecation import renamed_arguments
 
 
 @renamed_arguments(compensate="compensate_integration")

@@ -34,7 +34,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gdn_keras.checks import (
+from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
+from gdn_keras.utils.checks import (
     check_choice,
     check_integer,
     check_number,
@@ -42,7 +43,6 @@ from gdn_keras.checks import (
     checked,
     received,
 )
-from gdn_keras.scale_space.kernels import derivative_kernel, truncation_radius
 
 PADDINGS = ("zero", "reflect", "edge", "mirror")
 SELECTIONS = ("centre", "max", "none")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdn_keras.checks import SIGMA_RANGE, check_integer, check_number, check_sigma, checked
+from gdn_keras.utils.checks import SIGMA_RANGE, check_integer, check_number, check_sigma, checked
 
 _LARGEST_LOG = 300.0  # of the last sigma over the first
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gdn_keras.checks import checked
+from gdn_keras.utils.checks import checked
 
 
 @checked

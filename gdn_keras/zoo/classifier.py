@@ -11,7 +11,7 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet
-from gdn_keras.pixels import in_pixel_range
+from gdn_keras.utils.pixels import in_pixel_range
 
 if TYPE_CHECKING:
     from gdn_keras.classify import Prediction

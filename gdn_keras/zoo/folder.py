@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdn_keras.checks import check_type, checked, has_type
 from gdn_keras.config import GaussDerNetConfig
-from gdn_keras.datasets import DataSet, own
+from gdn_keras.datasets import DataSet
+from gdn_keras.datasets.own.dataset import own_record, read_samples, register_folder, samples_file
+from gdn_keras.datasets.own.record import OwnRecord
+from gdn_keras.utils.checks import check_type, checked, has_type
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
 
@@ -168,8 +170,8 @@ def write_folder(
         (new / METRICS_FILE).write_text(to_json(metrics.to_dict()), encoding="utf-8")
         if data is not None:
             recipe = recipe | {OWN_DATA: True}
-            (new / DATA_FILE).write_text(own.own_record(data).to_json(), encoding="utf-8")
-            (new / SAMPLES_FILE).write_bytes(own.samples_file(data.samples.source.load()))
+            (new / DATA_FILE).write_text(own_record(data).to_json(), encoding="utf-8")
+            (new / SAMPLES_FILE).write_bytes(samples_file(data.samples.source.load()))
         (new / RECIPE_FILE).write_text(to_json(recipe), encoding="utf-8")
         (new / CARD_FILE).write_text(card, encoding="utf-8")
         for name, content in (figures or {}).items():
@@ -185,8 +187,8 @@ def _register_data(path: Path) -> None:
     for name in DATA_FILES:
         if not (path / name).is_file():
             raise ValueError(f"{path} is not a complete zoo folder: {name} missing.")
-    record = read_json(path / DATA_FILE, own.OwnRecord.from_dict)
-    own.register_folder(record, samples=own.read_samples(path / SAMPLES_FILE, record))
+    record = read_json(path / DATA_FILE, OwnRecord.from_dict)
+    register_folder(record, samples=read_samples(path / SAMPLES_FILE, record))
 
 
 def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:

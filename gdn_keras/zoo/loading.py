@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gdn_keras import datasets
-from gdn_keras.checks import check_choice, check_number, checked, did_you_mean, received
 from gdn_keras.config import EVERY_PIXEL, POOLINGS, GaussDerNetConfig
-from gdn_keras.deprecation import renamed_arguments
-from gdn_keras.pixels import in_pixel_range
 from gdn_keras.scale_space import JET_ORDERS, METHODS
+from gdn_keras.utils.checks import check_choice, check_number, checked, did_you_mean, received
+from gdn_keras.utils.deprecation import renamed_arguments
+from gdn_keras.utils.pixels import in_pixel_range
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import read_folder
 from gdn_keras.zoo.records import ModelInfo

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.checks import has_type
-from gdn_keras.citation import CITATION
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets.dataset import shown_sizes
-from gdn_keras.fields import make_plain, reject_missing, reject_unknown
+from gdn_keras.utils.checks import has_type
+from gdn_keras.utils.citation import CITATION
+from gdn_keras.utils.fields import make_plain, reject_missing, reject_unknown
 
 METRICS_VERSION = 1
 LICENCE = "Apache-2.0"

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gdn_keras.checks import checked, did_you_mean
+from gdn_keras.utils.checks import checked, did_you_mean
 from gdn_keras.zoo import hub_download
 from gdn_keras.zoo.folder import (
     CONFIG_FILE,

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdn_keras.checks import checked
+from gdn_keras.utils.checks import checked
 from gdn_keras.zoo.folder import FILES, SIGNATURE_FILE, read_folder
 
 

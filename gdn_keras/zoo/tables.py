@@ -11,8 +11,8 @@ from pathlib import Path
 from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.counts import count_multiply_adds, count_parameters
-from gdn_keras.files import replace_file
-from gdn_keras.markdown import table
+from gdn_keras.utils.files import replace_file
+from gdn_keras.utils.markdown import table
 from gdn_keras.zoo.records import ModelInfo
 from gdn_keras.zoo.registry import REGISTRY_FILE, read_registry, registry_text
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import CHECKOUT
-from ..comparison import Compare
 from ..options import RunOptions
+from ..publishing.comparison import Compare
 from ..recipes import get
-from ..stopping import Stopping
+from ..runs.stopping import Stopping
 from .schedule import EVALUATE, FAILED, LOST, STOPPED, Job, Outcome, Schedule
 from .storage import Storage
 from .worker import Progress, Worker

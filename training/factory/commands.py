@@ -10,11 +10,11 @@ from pathlib import Path
 
 from .. import CHECKOUT
 from ..commands import RESUME_HINT, matching
-from ..comparison import Compare
 from ..options import RunOptions
+from ..publishing.comparison import Compare
 from ..recipes import ALL, RECIPES, Recipe
-from ..stopping import STOPPED
-from ..workspace import Workspace
+from ..runs.stopping import STOPPED
+from ..runs.workspace import Workspace
 
 README, TABLE_PAGE = "README.md", "docs/networks.md"
 Report = Callable[[Workspace, Path], None]  # writes a report on a workspace into a folder
@@ -109,8 +109,8 @@ def _chosen(pattern: str | None) -> list[Recipe]:
 
 def _finished(storage):
     """What the storage has already."""
-    from ..measurement import EVALUATION, test_sizes
-    from ..state import RECORD
+    from ..publishing.measurement import EVALUATION, test_sizes
+    from ..runs.state import RECORD
     from .plan import Finished
 
     runs = storage.folders_with(RECORD)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdn_keras import datasets
-from gdn_keras.markdown import table
+from gdn_keras.utils.markdown import table
 
 from ..costs import Cost, cost_of
 from ..options import RunOptions, Trial
 from ..recipes import Recipe
-from ..runs import new_plan
-from ..workspace import Workspace
+from ..runs.planning import new_plan
+from ..runs.workspace import Workspace
 from .schedule import EVALUATE, TRAIN, Job
 
 # GFLOP of an image in training, forwards: a step of a smaller network is less than 20 ms of work

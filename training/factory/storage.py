@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 
 from gdn_keras import zoo
-from gdn_keras.files import replace_file
+from gdn_keras.utils.files import replace_file
 
-from .. import locking
-from ..measurement import EVALUATION
-from ..state import PREVIOUS, RECORD, STATE
+from ..publishing.measurement import EVALUATION
+from ..runs import locking
+from ..runs.state import PREVIOUS, RECORD, STATE
 
 ZOO, LOGS, NEW = "zoo", "logs", ".new"
 LAST = (RECORD, zoo.CARD_FILE)  # their presence says that all other files are there
@@ -129,7 +129,7 @@ class Mirror:
         return self
 
     def __exit__(self, *_) -> None:
-        from ..progress import retry_until_saved
+        from ..runs.progress import retry_until_saved
 
         self._ended.set()
         self._thread.join()

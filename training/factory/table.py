@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from gdn_keras import progress as lines
-from gdn_keras.markdown import table
+from gdn_keras.utils import progress as lines
+from gdn_keras.utils.markdown import table
 
 from .schedule import DONE, FAILED, STOPPED, Job, Outcome, Schedule
 from .worker import Progress

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import state
-from ..comparison import Comparison
-from ..locking import RunIsLocked
-from ..logs import read_log
 from ..options import RunOptions
-from ..workspace import Workspace
+from ..publishing.comparison import Comparison
+from ..runs import state
+from ..runs.locking import RunIsLocked
+from ..runs.logs import read_log
+from ..runs.workspace import Workspace
 from .schedule import DONE, FAILED, STOPPED, TRAIN, Job, Outcome
 from .storage import LOGS, POLL_SECONDS, ZOO, Mirror, Storage
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import CHECKOUT
-from ..workspace import Workspace
+from ..runs.workspace import Workspace
 
 DOCS = CHECKOUT / "docs"
 
 
 def report(workspace: Workspace, *, docs: Path = DOCS) -> int:
-    from .report import write_report
+    from .pages.report import write_report
 
     print(write_report(workspace.zoo, docs, runs_dir=workspace.runs))
     return 0
 
 
 def gallery(names: list[str], *, workspace: Workspace, docs: Path = DOCS) -> int:
-    from .gallery import write_gallery
+    from .pages.gallery import write_gallery
 
     print(write_gallery(workspace.zoo, docs, names=names))
     return 0
@@ -34,7 +34,7 @@ def statistics(file: str | None, *, workspace: Workspace) -> int:
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
-    from .tables import statistics_tables
+    from .pages.tables import statistics_tables
     from .zoo_results import ZooResults
 
     results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)

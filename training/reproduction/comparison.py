@@ -6,12 +6,12 @@ import dataclasses
 
 from gdn_keras import zoo
 
-from ..comparison import Comparison
+from ..publishing.comparison import Comparison
 from ..recipes import Recipe
 from .baselines import DATASETS, MODELS, stir_baseline
-from .claims import claim_values
+from .claims.claim import claim_values
+from .claims.statements import CLAIMS
 from .paper import paper_accuracy
-from .statements import CLAIMS
 from .zoo_results import percent
 
 

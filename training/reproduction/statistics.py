@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from gdn_keras.markdown import table
+from gdn_keras.utils.markdown import table
 
 SIGNIFICANCE = 0.05
 _EXACT_UP_TO = 20  # runs in both samples together

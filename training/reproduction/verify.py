@@ -15,7 +15,7 @@ import numpy as np
 
 from gdn_keras import datasets, zoo
 
-from .margins import standard_error
+from .claims.margins import standard_error
 
 FLIPPED = 0.001  # share of the test images whose class rounding may change; at least one image
 ERRORS = 3  # binomial standard errors, where only some of the test images are measured
@@ -60,7 +60,7 @@ def verify(
     from gdn_keras.accuracy import test_sets
     from gdn_keras.model import fold
 
-    from ..measurement import measure
+    from ..publishing.measurement import measure
 
     model = zoo.load(published.path)
     network, pooling = fold(model).scale_logits_model(), model.config.scale_pooling

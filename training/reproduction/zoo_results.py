@@ -15,8 +15,8 @@ from gdn_keras import datasets, zoo
 
 from ..budgets import OPTIONAL
 from ..recipes import RECIPES
-from ..run_record import RunRecord
-from ..state import read_record
+from ..runs.record import RunRecord
+from ..runs.state import read_record
 from .paper import PairwiseStatistics, PooledStatistics
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _budget(record: RunRecord) -> str:
 
 def _evaluated(name: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
-    from ..measurement import read_results
+    from ..publishing.measurement import read_results
 
     try:
         results = read_results(RECIPES[name], folder=folder)

@@ -8,8 +8,8 @@ import functools
 import importlib
 import pkgutil
 
-from gdn_keras.checks import check_type, checked, did_you_mean
 from gdn_keras.datasets.dataset import DataSet
+from gdn_keras.utils.checks import check_type, checked, did_you_mean
 
 _registered: dict[str, DataSet] = {}
 

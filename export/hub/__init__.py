@@ -1,0 +1,1 @@
+"""Networks as repositories on the Hugging Face Hub: their files, card and upload."""

@@ -1,0 +1,1 @@
+"""From arrays to batches for training: shuffled, augmented, resumable."""

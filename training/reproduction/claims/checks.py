@@ -1,0 +1,338 @@
+"""Checks of the claims that are about histograms, other networks, sigmas or significance.
+
+Each takes a claim about networks for which everything is measured, and says which parts of it hold.
+`RULES` states how words like "linear" are read, and the report prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from gdn_keras.datasets.stir import STIR_SIZES
+
+from ...recipes import RECIPES
+from ..baselines import stir_baseline
+from ..paper import POOLED_FIXED, POOLED_LEARNED
+from ..statistics import SIGNIFICANCE, pooled_statistics
+from ..zoo_results import SEVERAL, ZooResults
+from . import filter_checks, sigma_checks
+from .claim import MUCH, OBJECT_SIZES, Check, Claim
+from .margins import ERRORS, beyond, error_of, margin
+
+SLOPES, LINEAR = (0.5, 1.5), 0.8
+PEAK, STRONG = 1.05, 0.5
+AVOIDED, TOO_FINE = 0.5, 2**-1.5 + 1e-9  # pixels, the paper's bound
+QUITE_WELL = 15.0  # ppt
+ALMOST_FLAT = 10.0  # ppt
+RULES = {
+    "dominant scale channel": "the one that decides the most images (max pooling) or contributes "
+    "most of the output (average pooling)",
+    "proportional, a linear trend": "its log σ₀ against the log of the size has a fitted slope of "
+    f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least {LINEAR:g}; "
+    "where fine channels are avoided, over the sizes that do not need them",
+    "sharper": "the shares of the scale channels spread over fewer octaves, mean over the sizes",
+    "strong peak": "in the histogram over sizes and scale channels, as shares of all images of a "
+    f"size, a cell at least {100 * (PEAK - 1):.0f} % larger than each cell around it and at least "
+    f"{STRONG:g} times the largest; finest and coarsest: the halves of the scale channels",
+    "avoided": f"chosen less than {AVOIDED:g} times as often as if all channels were equal",
+    "performs quite well": f"loses at most {QUITE_WELL:g} ppt to size factor 1, and is better on "
+    "the mean than unmatched",
+    "almost flat": f"a range of at most {ALMOST_FLAT:g} ppt",
+    "better than others, on STIR": "on the mean over all sizes; most of all for small objects: "
+    "networks trained on larger ones have a larger lead over the others' mean at 17 to 32 pixels "
+    "than above, and dropout gains more below the sizes trained on than at the others",
+    "significant": f"both p below {SIGNIFICANCE:g}, from at least {SEVERAL} runs per setting",
+    **sigma_checks.RULES,
+    **filter_checks.RULES,
+}
+
+
+# === Scale selection ===
+
+
+class Trend(NamedTuple):
+    slope: float  # octaves of the dominant channel's sigma per octave of size
+    correlation: float
+    mean_slope: float  # the same of the mean over all channels, as the dots in the figures
+    width: float  # mean standard deviation of log2 sigma at one size
+
+
+def selection_trend(
+    shares: np.ndarray, *, sizes: Sequence[float], sigmas: Sequence[float]
+) -> Trend:
+    """How the scale channels follow the size of the test images.
+
+    The mean follows it less than the dominant channel where all contribute (average pooling).
+    """
+    x, y = np.log2(sizes), np.log2(sigmas)
+    mean, dominant = shares @ y, y[shares.argmax(axis=1)]
+    width = np.sqrt(np.maximum(shares @ y**2 - mean**2, 0)).mean()
+    slope, mean_slope = (np.polyfit(x, values, 1)[0] for values in (dominant, mean))
+    correlation = np.corrcoef(x, dominant)[0, 1] if np.ptp(dominant) > 1e-9 else 0.0
+    return Trend(float(slope), float(correlation), float(mean_slope), float(width))
+
+
+def _selection_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks, widths = [], {}
+    for name in claim.models:
+        shares = results.histogram(name)
+        sigmas = results.folders[name].config.channel_sigmas
+        sizes = np.array(list(results.accuracies[name]))
+        asked = np.ones(len(sizes), bool)
+        if "avoided" in claim.parts:
+            fine = np.array(sigmas) <= TOO_FINE
+            share = float(shares[:, fine].sum(axis=1).mean())
+            text = f"`{name}`: finest channels are chosen for {100 * share:.0f} %"
+            checks.append(Check(text, share < AVOIDED * fine.mean()))
+            at_one = 2 ** (shares[np.abs(np.log(sizes)).argmin()] @ np.log2(sigmas))
+            asked = at_one * sizes > TOO_FINE
+        trend = selection_trend(shares[asked], sizes=sizes[asked], sigmas=sigmas)
+        widths[name] = trend.width
+        linear = trend.correlation >= LINEAR and SLOPES[0] <= trend.slope <= SLOPES[1]
+        text = f"`{name}`: slope {trend.slope:.2f} ({trend.mean_slope:.2f} of the mean over all "
+        text += f"channels), correlation {trend.correlation:.2f}"
+        checks.append(Check(text, linear))
+    for name in widths:
+        rival = name.replace("_max_", "_avg_")
+        if rival != name and rival in widths and "sharper" in claim.parts:
+            text = f"spread {widths[name]:.2f} octaves with max, {widths[rival]:.2f} with average"
+            checks.append(Check(text, widths[name] < widths[rival]))
+    return checks
+
+
+def find_peaks(shares: np.ndarray) -> list[tuple[int, int]]:
+    """Row and column of every strong peak."""
+    around = np.ones((3, 3), bool)
+    around[1, 1] = False
+    rivals = scipy.ndimage.maximum_filter(shares, footprint=around, mode="constant")
+    peak = (shares > 0) & (shares >= PEAK * rivals) & (shares >= STRONG * shares.max())
+    return [tuple(place) for place in np.argwhere(peak).tolist()]
+
+
+def _peaks(name: str, group: str, results: ZooResults) -> tuple[list[tuple[int, int]], str]:
+    """Size and scale channel of the strong peaks, and a text about them."""
+    sizes, sigmas = list(results.accuracies[name]), results.folders[name].config.channel_sigmas
+    peaks = find_peaks(results.histogram(name, group))
+    at = ", ".join(f"({sizes[s]:.3g}, {sigmas[c]:.3g})" for s, c in peaks)
+    found = f"peaks at (size, σ₀) = {at}" if peaks else "no strong peak"
+    return peaks, f"`{name}`, {group}: {found}"
+
+
+def _wrong_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        config = results.folders[name].config
+        peaks, text = _peaks(name, "wrong", results)
+        checks.append(Check(text, any(c < len(config.channel_sigmas) // 2 for _, c in peaks)))
+        if config.scale_pooling == "average":
+            largest = any(s == len(results.accuracies[name]) - 1 for s, _ in peaks)
+            checks.append(Check(f"`{name}`: a peak at the largest size", largest))
+    return checks
+
+
+def _end_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        count = len(results.folders[name].config.channel_sigmas)
+        for group in ("correct", "wrong"):
+            peaks, text = _peaks(name, group, results)
+            fine = any(c < count // 2 for _, c in peaks)
+            coarse = any(c >= count - count // 2 for _, c in peaks)
+            checks.append(Check(text, fine and coarse))
+    return checks
+
+
+# === Matched sigmas ===
+
+
+def _matched_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        matched = results.matched[name]
+        loss = matched[1.0] - min(matched.values())
+        gain = np.mean(list(matched.values())) - np.mean(list(results.accuracies[name].values()))
+        checks.append(Check(f"`{name}`: loses {loss:.1f} ppt at most", loss <= QUITE_WELL))
+        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt by matching", bool(gain > 0)))
+    return checks
+
+
+def _transfer_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    """Transferred networks against the single-scale-channel network they come from, matched."""
+    checks = []
+    for name in claim.models:
+        source = RECIPES[name].transfer_from
+        matched, curve = results.matched[source], results.accuracies[name]
+        gain = np.mean(list(curve.values())) - np.mean(list(matched.values()))
+        worse = beyond(-gain, margin(name, source, results, list(matched)))
+        checks.append(Check(f"`{name}`: mean {gain:+.1f} ppt", worse and bool(gain >= -MUCH)))
+    return checks
+
+
+def _transfer_at_half_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        source = RECIPES[name].transfer_from
+        gain = results.accuracies[name][0.5] - results.matched[source][0.5]
+        better = beyond(gain, margin(name, source, results, [0.5]))
+        checks.append(Check(f"`{name}`: {gain:+.1f} ppt at ½", better))
+    return checks
+
+
+# === STIR ===
+
+
+def _mean(curve: dict[float, float], sizes) -> float:
+    return float(np.mean([curve[size] for size in sizes]))
+
+
+def _stir_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    small = STIR_SIZES.trained("small")
+    above = range(small[-1] + 1, OBJECT_SIZES[-1] + 1)
+    for name in claim.models:
+        recipe, curve = RECIPES[name], results.accuracies[name]
+        ours, others = _mean(curve, OBJECT_SIZES), {}
+        for rival in ("SESN", "DISCO", "PixelPool"):
+            published = stir_baseline(rival, dataset=recipe.dataset, train_sizes=recipe.train_sizes)
+            others[rival] = published.curve
+            theirs = _mean(published.curve, OBJECT_SIZES)
+            better = beyond(ours - theirs, ERRORS * error_of(name, results, OBJECT_SIZES))
+            checks.append(Check(f"`{name}` {ours:.1f} %, {rival} {theirs:.1f} %", better))
+        if "flat" in claim.parts:
+            extent = max(curve.values()) - min(curve.values())
+            checks.append(Check(f"`{name}`: range {extent:.1f} ppt", extent <= ALMOST_FLAT))
+        if "small objects" in claim.parts and recipe.train_sizes != "small":
+            leads = [
+                _mean(curve, sizes) - np.mean([_mean(other, sizes) for other in others.values()])
+                for sizes in (small, above)
+            ]
+            text = f"`{name}`: ahead by {leads[0]:.1f} ppt for small objects, {leads[1]:.1f} above"
+            needed = ERRORS * np.hypot(*(error_of(name, results, s) for s in (small, above)))
+            checks.append(Check(text, beyond(leads[0] - leads[1], needed)))
+    return checks
+
+
+def _stir_dropout_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        other = name.replace("_nodrop", "_drop")
+        if other == name or other not in claim.models:
+            continue
+        without, with_ = results.accuracies[name], results.accuracies[other]
+        gain = {size: with_[size] - without[size] for size in OBJECT_SIZES}
+        flatter = np.ptp(list(without.values())) - np.ptp(list(with_.values()))
+        mean = _mean(gain, OBJECT_SIZES)
+        needed = margin(other, name, results, OBJECT_SIZES)
+        checks.append(Check(f"`{other}`: mean {mean:+.1f} ppt", beyond(mean, needed)))
+        text = f"`{other}`: range {-flatter:+.1f} ppt"
+        checks.append(Check(text, beyond(flatter, np.sqrt(2) * needed)))
+        first = STIR_SIZES.trained(RECIPES[name].train_sizes)[0]
+        if first > OBJECT_SIZES[0]:
+            smaller = _mean(gain, range(OBJECT_SIZES[0], first))
+            rest = _mean(gain, range(first, OBJECT_SIZES[-1] + 1))
+            text = f"`{other}`: {smaller:+.1f} ppt for smaller objects, {rest:+.1f} for the others"
+            checks.append(Check(text, beyond(smaller - rest, np.sqrt(2) * needed)))
+    return checks
+
+
+# === Significance ===
+
+
+def _pooled(claim: Claim, results: ZooResults) -> list[tuple[str, tuple, float, float, tuple]]:
+    """Per pair of methods: a text, the pair, our g and larger p, and what the paper prints."""
+    learned = RECIPES[claim.models[0]].config.learned_sigmas
+    table = POOLED_LEARNED if learned else POOLED_FIXED
+    runs = results.run_table(table)
+    if runs is None:
+        return []
+    return [
+        (f"{' − '.join(pair)}: g {g:+.2f}, p {max(p):.3f}", pair, g, max(p), table.rows[pair])
+        for pair, (g, *p) in pooled_statistics(runs, pairs=table.rows).items()
+    ]
+
+
+def _significance_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    """What is significant in the paper is so here, with the same sign."""
+    return [
+        Check(text, p < SIGNIFICANCE and g * printed[0] > 0)
+        for text, _, g, p, printed in _pooled(claim, results)
+        if max(printed[1:]) < SIGNIFICANCE
+    ]
+
+
+def _no_significance_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    return [
+        Check(text, p >= SIGNIFICANCE)
+        for text, pair, _, p, _ in _pooled(claim, results)
+        if pair == ("discrete", "sampled_derivative")
+    ]
+
+
+# === Which claim is checked how ===
+
+
+def _trained(name: str, results: ZooResults) -> bool:
+    return True
+
+
+def _has_histogram(name: str, results: ZooResults) -> bool:
+    return results.histogram(name) is not None
+
+
+def _has_object_sizes(name: str, results: ZooResults) -> bool:
+    return set(OBJECT_SIZES) <= results.accuracies[name].keys()
+
+
+def _has_matched(name: str, results: ZooResults) -> bool:
+    return name in results.matched
+
+
+def _source_has_matched(name: str, results: ZooResults) -> bool:
+    return RECIPES[name].transfer_from in results.matched
+
+
+def _has_runs(name: str, results: ZooResults) -> bool:
+    return any(len(runs.get(name, ())) >= SEVERAL for runs in results.runs.values())
+
+
+class CheckMethod(NamedTuple):
+    check: Callable[[Claim, ZooResults], list[Check]]
+    measured: Callable[[str, ZooResults], bool] = _trained  # does a network have what is needed?
+    missing: str = ""  # what to report where none has; {runs}: how many runs there are
+    parts: tuple[str, ...] = ()  # checks that only some claims need
+
+
+_OBJECTS = (_has_object_sizes, "not measured at all sizes of the objects")
+_SHARES = (_has_histogram, "the shares of the scale channels are not measured")
+_WEIGHTS = (filter_checks.has_weights, "the weights are missing")
+_NO_MATCH = "matched sigmas are not measured"
+_RUNS = (
+    _has_runs,
+    f"needs {SEVERAL} runs from scratch per setting; there are {{runs}} of each network",
+)
+# `Claim.check` -> how it is checked
+CHECKS: dict[str, CheckMethod] = {
+    "selection": CheckMethod(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
+    "wrong peaks": CheckMethod(_wrong_peak_checks, *_SHARES),
+    "peaks at both ends": CheckMethod(_end_peak_checks, *_SHARES),
+    "matched": CheckMethod(_matched_checks, _has_matched, _NO_MATCH),
+    "transfer": CheckMethod(_transfer_checks, _source_has_matched, _NO_MATCH),
+    "transfer at 1/2": CheckMethod(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),
+    "stir": CheckMethod(_stir_checks, *_OBJECTS, parts=("flat", "small objects")),
+    "stir dropout": CheckMethod(_stir_dropout_checks, *_OBJECTS),
+    "growth": CheckMethod(sigma_checks.growth),
+    "no drop": CheckMethod(sigma_checks.no_drop),
+    "same sigmas": CheckMethod(sigma_checks.same_sigmas),
+    "smaller rate": CheckMethod(sigma_checks.smaller_rate),
+    "architecture": CheckMethod(filter_checks.architecture, *_WEIGHTS),
+    "derivative filters": CheckMethod(filter_checks.derivative_filters, *_WEIGHTS),
+    "complex filters": CheckMethod(filter_checks.complex_filters, *_WEIGHTS),
+    "first sigmas": CheckMethod(sigma_checks.first_sigmas),
+    "spread": CheckMethod(sigma_checks.spread),
+    "significance": CheckMethod(_significance_checks, *_RUNS),
+    "no significance": CheckMethod(_no_significance_checks, *_RUNS),
+}

@@ -1,0 +1,1 @@
+"""The pages made from the zoo: `docs/REPRODUCTION.md` and `docs/GALLERY.md`."""
