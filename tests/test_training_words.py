@@ -11,9 +11,10 @@ import pytest
 
 from gdn_keras.model import build_model
 from training import CHECKOUT, recipes
-from training.__main__ import EXAMPLES, main, make_parser
+from training.__main__ import main
 from training.budgets import plan_run
 from training.options import Trial
+from training.parser import EXAMPLES, make_parser
 
 
 @pytest.mark.parametrize(
