@@ -340,11 +340,15 @@ _OWN = (
     {"name": "together", "times": 1, "learning_rate": 0.003},
 )
 # The last stage of networks that start from one with another discretisation, and of those that
-# start from one with other sigmas. Other groups have a third of the epochs, or cannot.
-FROM_OTHER_METHOD = {"fashion28": {"epochs": 2, "learning_rate": 0.004}}
+# start from one with other sigmas: at a low rate, since their loss is nearly that of the other from
+# the first step. Other groups have a third of the epochs, or cannot.
+FROM_OTHER_METHOD = {
+    "fashion28": {"epochs": 1, "learning_rate": 0.001},
+    "cifar32": {"epochs": 2, "learning_rate": 0.001},
+}
 FROM_OTHER_SCALES = {
-    "fashion28": {"epochs": 4, "learning_rate": 0.005},
-    "cifar32": {"epochs": 6, "learning_rate": 0.005},
+    "fashion28": {"epochs": 3, "learning_rate": 0.0015},
+    "cifar32": {"epochs": 4, "learning_rate": 0.0015},
 }
 CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "fashion": _FASHION,
