@@ -78,7 +78,9 @@ def write_tiny(root: Path, name: str, *, dataset: str = "fashion_mnist", seed: i
 
 
 def predict(model, images) -> np.ndarray:
-    return keras.ops.convert_to_numpy(model(images.astype("float32"), training=False))
+    """In small batches: the maps of a hundred images take gigabytes, and the time to get them."""
+    batches = (images[k : k + 20].astype("float32") for k in range(0, len(images), 20))
+    return np.concatenate([keras.ops.convert_to_numpy(model(x, training=False)) for x in batches])
 
 
 def weights_of(model) -> dict[str, np.ndarray]:
