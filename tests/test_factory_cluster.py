@@ -42,6 +42,8 @@ def cluster():
     ray_cluster = pytest.importorskip("ray.cluster_utils")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # where Ray notes the address of the cluster, in a folder that it does not make
+        Path(tempfile.gettempdir(), "ray").mkdir(exist_ok=True)
         short = tempfile.mkdtemp(prefix="ray")  # sockets in it must have short names
         memory = {"object_store_memory": 80 * 2**20}
         head = {"num_cpus": 0, "include_dashboard": False, "_system_config": SYSTEM}
