@@ -343,8 +343,8 @@ _OWN = (
 # start from one with other sigmas: at a low rate, since their loss is nearly that of the other from
 # the first step. Other groups have a third of the epochs, or cannot.
 FROM_OTHER_METHOD = {
-    "fashion28": {"epochs": 1, "learning_rate": 0.001},
-    "cifar32": {"epochs": 2, "learning_rate": 0.001},
+    "fashion28": {"epochs": 1, "learning_rate": 0.0003},
+    "cifar32": {"epochs": 2, "learning_rate": 0.0003},
 }
 FROM_OTHER_SCALES = {
     "fashion28": {"epochs": 3, "learning_rate": 0.0015},
