@@ -15,7 +15,7 @@ from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.utils.checks import check_choice, check_integer, checked
 from gdn_keras.utils.image_files import decode_image, fit_image, image_from_array
-from gdn_keras.utils.pixels import in_pixel_range
+from gdn_keras.utils.pixels import check_image_batch, in_pixel_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,6 +155,7 @@ def classify(model: GaussDerNet, pixels: np.ndarray, *, top: int = 3) -> list[Pr
 
     config = model.config
     config.reject_dense("`classify`")
+    check_image_batch(pixels, channels=config.input_channels, name="pixels")
     per_scale = scale_logits(model, pixels)
     logits = pool_over_scales(per_scale, pooling=config.scale_pooling)
     shares = scale_shares(per_scale, pooling=config.scale_pooling)

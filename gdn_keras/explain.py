@@ -35,7 +35,7 @@ from gdn_keras.filters import strongest_pairs as strongest_pairs
 from gdn_keras.model import GaussDerNet, adapt, layer_sigmas
 from gdn_keras.scale_space import fit_geometric
 from gdn_keras.utils.checks import check_choice, check_integer, check_number, checked, received
-from gdn_keras.utils.pixels import check_pixels, in_pixel_range
+from gdn_keras.utils.pixels import check_image_batch, check_pixels, in_pixel_range
 
 _POOL = {"max": np.max, "average": np.mean, "logsumexp": logsumexp}
 _FLAT = 1e-4  # of the strongest response: rounding errors in maps that are equal everywhere
@@ -291,14 +291,8 @@ def sigmas_and_fit(model: GaussDerNet, *, channel: int = 0) -> SigmaFit:
 
 
 def _images(model: GaussDerNet, images: np.ndarray) -> np.ndarray:
-    check_pixels(images)
-    images = np.asarray(images)
-    colours = model.config.input_channels
-    if images.ndim != 4 or images.shape[-1] != colours:
-        raise ValueError(
-            f"`images` must be (image, height, width, {colours}). Received: shape {images.shape}."
-        )
-    return in_pixel_range(images, model.config.pixel_range)
+    check_image_batch(images, channels=model.config.input_channels)
+    return in_pixel_range(np.asarray(images), model.config.pixel_range)
 
 
 def _run(network: keras.Model, images: np.ndarray, batch_size: int) -> np.ndarray:

@@ -35,6 +35,14 @@ def folder(tmp_path_factory):
     return write_tiny(tmp_path_factory.mktemp("zoo"), "net").path
 
 
+def test_the_axes_of_a_batch_are_named(model):
+    for name, function in (("pixels", classify), ("images", scale_logits)):
+        for wrong in ([], np.zeros((13, 12, 2)), np.zeros((1, 13, 12, 3))):
+            message = rf"`{name}` must be \(image, height, width, 2\). Received: shape {{}}"
+            with pytest.raises(ValueError, match=message.format(re.escape(str(np.shape(wrong))))):
+                function(model, wrong)
+
+
 # === The range ===
 
 
@@ -136,12 +144,13 @@ def test_values_that_are_not_finite_are_located(model, images, value):
         lambda: model.predict(images, verbose=0),
         lambda: model.predict_on_batch(images),
         lambda: model.scale_logits_model().predict(images, verbose=0),
-        lambda: classify(model, images),
         lambda: activation_maps(model, images),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=re.escape(f"`images` {where}")):
             call()
+    with pytest.raises(ValueError, match=re.escape(f"`pixels` {where}")):
+        classify(model, images)
     with pytest.raises(ValueError, match="`image` must .* at row 7, column 5, channel 1, 2 such"):
         localise(model, images[2])
 

@@ -31,6 +31,16 @@ def check_pixels(images: Any, *, name: str = "images") -> None:
     )
 
 
+def check_image_batch(images: Any, *, channels: int, name: str = "images") -> None:
+    """Raise a `ValueError` unless `images` are pixels with the axes of a batch."""
+    check_pixels(images, name=name)
+    shape = np.shape(images)
+    if len(shape) != 4 or shape[-1] != channels:
+        raise ValueError(
+            f"`{name}` must be (image, height, width, {channels}). Received: shape {shape}."
+        )
+
+
 def in_pixel_range(
     images: np.ndarray, pixel_range: tuple[float, float], *, name: str = "images"
 ) -> np.ndarray:
