@@ -95,6 +95,6 @@ def test_segmentation(data, capsys, monkeypatch):
     union, right = script["scores"](Oracle(0 * labels), samples)
     assert right == 0 and union == pytest.approx((labels == 0).mean() / 11)
     monkeypatch.setitem(script["main"].__globals__, "SEVERAL", (0.7, 1.4))  # less to compile
-    script["main"](["--train", "32", "--test", "4", "--epochs", "1"])
+    script["main"](["--train", "32", "--test", "4", "--epochs", "1", "--further-epochs", "1"])
     values = table(capsys.readouterr().out)
     assert ((values >= 0) & (values <= 1)).all()
