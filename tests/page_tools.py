@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -133,16 +132,23 @@ class Visit:
 
 
 @contextlib.contextmanager
-def browser(url: str, **options) -> Iterator[Visit]:
-    """A visit with a new profile; options are those of Playwright's contexts."""
+def browser() -> Iterator:
+    """Chromium, driven by Playwright."""
     from playwright.sync_api import sync_playwright
 
-    path = chromium()
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=path, args=list(FLAGS), **options
-        )
+    with sync_playwright() as playwright:
+        program = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         try:
-            yield Visit(context, url)
+            yield program
         finally:
-            context.close()
+            program.close()
+
+
+@contextlib.contextmanager
+def visiting(program, url: str, **options) -> Iterator[Visit]:
+    """A visit with a new profile; options are those of Playwright's contexts."""
+    context = program.new_context(**options)
+    try:
+        yield Visit(context, url)
+    finally:
+        context.close()

@@ -116,7 +116,7 @@ def test_defaults_are_typed_like_this(folder, tmp_path):
     done = export(tmp_path, "onnx", str(folder.path))
     assert done.returncode == 0, done.stderr
     target = tmp_path / "out" / "export" / "net" / "model.onnx"
-    for what in ("1 samples", "1 random", "3 samples", "3 random", "32 samples", "32 random"):
+    for what in ("1 samples", "1 random", "3 samples", "3 random", "8 samples", "8 random"):
         assert f"{what}: max deviation from Keras" in done.stdout
     assert "out/export/net/model.onnx: " in done.stdout
     proto = onnx.load(target)

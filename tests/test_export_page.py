@@ -1,6 +1,7 @@
 """The page in a real browser, on a loopback server; and what it is built of, without one."""
 
 import base64
+import contextlib
 import io
 import json
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from export_tools import ROOT
-from page_tools import browser, chromium, need_runtime, served
+from page_tools import browser, chromium, need_runtime, served, visiting
 from PIL import Image
 from zoo_tools import write_tiny
 
@@ -45,14 +46,33 @@ def url(folder):
         yield address
 
 
-@pytest.fixture
-def visit(url):
+@pytest.fixture(scope="module")
+def program():
+    with browser() as program:
+        yield program
+
+
+@contextlib.contextmanager
+def blameless_visit(program, url):
     """Opened, with its first answer; at the end: no complaints, and no request to elsewhere."""
-    with browser(url) as visit:
+    with visiting(program, url) as visit:
         yield visit.open()
         assert visit.complaints == []
         elsewhere = [r for r in visit.requests if not r.startswith((url, "data:", "blob:"))]
         assert elsewhere == [] and f"{url}ort/ort.wasm" in visit.requests
+
+
+@pytest.fixture
+def visit(program, url):
+    with blameless_visit(program, url) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def unchanged(program, url):
+    """One visit for all tests that only call the functions of the page."""
+    with blameless_visit(program, url) as visit:
+        yield visit
 
 
 # === Numbers ===
@@ -77,11 +97,11 @@ def test_images_are_those_of_the_data_sets(visit):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("size", [(60, 41), (3, 200), (28, 28), (1, 1)])
-def test_pictures_are_fitted_as_resize_does_it(visit, size):
+def test_pictures_are_fitted_as_resize_does_it(unchanged, size):
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     scale = 28 / max(size)
     height, width = (max(1, round(scale * n)) for n in size)
-    found = visit.js(
+    found = unchanged.js(
         """(() => {
             const picture = { height: a.size[0], width: a.size[1], colours: 3,
                               data: Uint8ClampedArray.from(a.pixels) };
@@ -140,11 +160,11 @@ def test_logits_are_those_of_keras(visit):
 
 
 @pytest.mark.heavy
-def test_shares_are_those_of_explain(visit):
+def test_shares_are_those_of_explain(unchanged):
     outputs = np.random.default_rng(0).normal(size=(4, 7))
     outputs[1] = -1.0  # nobody contributes more
     for pooling in ("max", "average", "logsumexp"):
-        found = visit.js("a[0].map((x) => m.scaleShares(x, a[1]))", [outputs.tolist(), pooling])
+        found = unchanged.js("a[0].map((x) => m.scaleShares(x, a[1]))", [outputs.tolist(), pooling])
         classes = np.zeros(4, int)
         expected = scale_shares(outputs[..., None], pooling=pooling, classes=classes)
         np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -280,10 +300,10 @@ def test_a_broken_image_gives_a_message_and_the_page_goes_on(visit):
 
 
 @pytest.mark.heavy
-def test_a_missing_network_gives_a_message(folder, tmp_path):
+def test_a_missing_network_gives_a_message(program, folder, tmp_path):
     for file in (*STATIC, "page.json", "ort", "samples"):
         (tmp_path / file).symlink_to(folder / file)
-    with served(tmp_path) as url, browser(url) as visit:
+    with served(tmp_path) as url, visiting(program, url) as visit:
         visit.page.goto(url)
         visit.page.get_by_role("alert").wait_for()
         assert visit.page.inner_text("#problem") == (
@@ -293,11 +313,12 @@ def test_a_missing_network_gives_a_message(folder, tmp_path):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("look", SIZES)
-def test_screenshots(url, look):
+def test_screenshots(program, url, look):
     """For people to look at, in out/; nothing may stick out sideways."""
     width, height = SIZES[look]
     scheme = "dark" if look == "dark" else "light"
-    with browser(url, color_scheme=scheme, viewport={"width": width, "height": height}) as visit:
+    size = {"width": width, "height": height}
+    with visiting(program, url, color_scheme=scheme, viewport=size) as visit:
         visit.open()
         if look == "dark":
             visit.family("Photos")

@@ -33,6 +33,7 @@ SYSTEM = {  # a node that is gone is noticed at once, and nothing is started bef
     "health_check_period_ms": 200,
     "health_check_failure_threshold": 3,
     "prestart_worker_first_driver": False,
+    "worker_niceness": 0,  # or whatever else runs on the machine starves them
 }
 
 
