@@ -185,7 +185,25 @@ def test_centre(size, rows, columns):
 def test_spatial_max_of_maps_of_several_sizes():
     x = draw(MAPS)
     expected = np.stack([tensor.max(axis=(1, 2)) for tensor in x], axis=1)
-    np.testing.assert_array_equal(SpatialSelection("max")(x), expected)
+    for training in (False, True):
+        np.testing.assert_array_equal(SpatialSelection("max")(x, training=training), expected)
+
+
+@pytest.mark.parametrize(
+    "layer, shape, axis",
+    [
+        (lambda x, **kw: SpatialSelection("max")([x], **kw), (None, 4, 5, 3), (1, 2)),
+        (ScalePooling("max"), (None, 4, 3), 1),
+    ],
+    ids=["space", "scale"],
+)
+def test_the_gradient_of_a_maximum_goes_to_its_place(layer, shape, axis):
+    x = tf.constant(draw(shape))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(layer(x, training=True))
+    place = x.numpy() == x.numpy().max(axis=axis, keepdims=True)
+    np.testing.assert_array_equal(tape.gradient(total, x), place)
 
 
 @pytest.mark.parametrize("shape", [(None, 4, 3), (None, 4, 6, 5, 3)])
@@ -197,8 +215,9 @@ def test_pooling_and_that_it_ignores_the_order(shape):
         "logsumexp": np.log(np.exp(x.astype("float64")).sum(axis=1)),
     }
     for mode, value in expected.items():
-        np.testing.assert_allclose(ScalePooling(mode)(x), value, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(ScalePooling(mode)(x[:, ::-1]), value, rtol=1e-5, atol=1e-5)
+        for x_or_reversed, training in ((x, False), (x, True), (x[:, ::-1], False)):
+            pooled = ScalePooling(mode)(x_or_reversed, training=training)
+            np.testing.assert_allclose(pooled, value, rtol=1e-5, atol=1e-5)
 
 
 def test_logsumexp_of_large_logits_is_finite():

@@ -26,14 +26,17 @@ class SpatialSelection(keras.layers.Layer):
         super().__init__(**kwargs)
         self.mode = check_choice("mode", mode, ("centre", "max"))
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         if not isinstance(inputs, (list, tuple)):
             raise ValueError(
                 "`SpatialSelection` takes a list of maps, one per scale channel. "
                 f"Received: one tensor of shape {tuple(inputs.shape)}."
             )
-        select = _centre if self.mode == "centre" else lambda x: _max(x, axis=(1, 2))
-        return ops.stack([select(tensor) for tensor in inputs], axis=1)
+        if self.mode == "centre":
+            return ops.stack([_centre(tensor) for tensor in inputs], axis=1)
+        return ops.stack(
+            [_max(tensor, axis=(1, 2), training=training) for tensor in inputs], axis=1
+        )
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0][0], len(input_shape), input_shape[0][-1])
@@ -59,15 +62,17 @@ class ScalePooling(keras.layers.Layer):
 
     def __init__(self, mode="average", **kwargs):
         super().__init__(**kwargs)
-        self.mode = check_choice("mode", mode, _POOLING)
+        self.mode = check_choice("mode", mode, ("max", *_SMOOTH_POOLING))
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         if len(inputs.shape) not in (3, 5):  # else it would pool over classes, or over rows
             raise ValueError(
                 "`inputs` must be (batch, scale channel, class) or (batch, scale channel, height, "
                 f"width, class). Received: shape {tuple(inputs.shape)}."
             )
-        return _POOLING[self.mode](inputs, axis=1)
+        if self.mode == "max":
+            return _max(inputs, axis=(1,), training=training)
+        return _SMOOTH_POOLING[self.mode](inputs, axis=1)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], *input_shape[2:])
@@ -76,12 +81,23 @@ class ScalePooling(keras.layers.Layer):
         return {**super().get_config(), "mode": self.mode}
 
 
-def _max(tensor, axis):
-    """`ops.max`, also for an empty batch, for which TensorFlow fails; a sum is empty, too."""
+def _max(tensor, *, axis, training):
+    """The maximum over some axes, also of an empty batch.
+
+    In training, the gradient goes to the place of the maximum. `ops.max` would compare every value
+    with the maximum; if XLA computes them twice, with another rounding, none is equal, and the
+    gradient is divided by zero.
+    """
+    if training:
+        for one in reversed(axis):
+            place = ops.argmax(tensor, axis=one, keepdims=True)
+            tensor = ops.squeeze(ops.take_along_axis(tensor, place, axis=one), axis=one)
+        return tensor
+    # TensorFlow has no maximum of an empty batch; a sum is empty, too
     return ops.sum(tensor, axis=axis) if tensor.shape[0] == 0 else ops.max(tensor, axis=axis)
 
 
-_POOLING = {"max": _max, "average": ops.mean, "logsumexp": ops.logsumexp}
+_SMOOTH_POOLING = {"average": ops.mean, "logsumexp": ops.logsumexp}
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
