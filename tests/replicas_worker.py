@@ -20,7 +20,7 @@ DEVICES = ["CPU:0", "CPU:1"]
 
 
 def train(strategy, *, synchronized):
-    config = small_config(final_relu=False, learned_sigmas=True)
+    config = small_config(widths=(4,), final_relu=False, learned_sigmas=True)
     with strategy.scope():
         model = randomise(build_model(config, synchronized=synchronized))
         optimizer = ScaleAdamW(0.5, epsilon=1.0, sigma_learning_rate_factor=0.5)

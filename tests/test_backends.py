@@ -14,12 +14,13 @@ from helpers import random_images, randomise, small_config
 from gdn_keras import build_model
 
 CASES = {
-    "two_jet": {"scale_pooling": "logsumexp", "padding": "reflect"},
+    "two_jet": {"scale_pooling": "logsumexp", "padding": "reflect", "widths": (4, 5)},
     "three_jet": {"jet_order": 3, "spatial_selection": "max", "final_batch_norm": False},
     "derivative": {"method": "integrated_derivative", "zero_order": True, "scale_pooling": "max"},
     "learned": {"learned_sigmas": True, "padding": "edge"},
     "coarse": {"sampling_density": 0.7, "reach": 1.0, "input_size": (13, 12)},
 }
+SHALLOW = {"final_relu": False, "widths": (4,)}  # compiling a layer takes JAX a second or two
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
 # XLA then computes many values twice, with different roundings: gradients must not compare them.
 UNOPTIMISED = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
@@ -30,9 +31,8 @@ def folder(tmp_path_factory):
     """Networks saved here, with what they gave on every backend."""
     folder = tmp_path_factory.mktemp("backends")
     for name, changes in CASES.items():
-        randomise(build_model(small_config(final_relu=False, **changes))).save(
-            folder / f"{name}.keras"
-        )
+        config = small_config(**{**SHALLOW, **changes})
+        randomise(build_model(config)).save(folder / f"{name}.keras")
     images = random_images(small_config(), batch=4)
     np.savez(folder / "data.npz", images=images, labels=np.arange(4) % 3)
     worker = Path(__file__).with_name("backend_worker.py")
@@ -64,7 +64,7 @@ def test_logits_and_training_agree_with_tensorflow(folder, backend, case):
     expected, ours = (np.load(folder / f"{name}.npz") for name in ("tensorflow", backend))
     assert set(ours) == set(expected)
     names = [name for name in expected if name.startswith(f"{case}/")]
-    assert len([name for name in names if "trained/jet" in name]) >= 3
+    assert len([name for name in names if "trained/jet" in name]) >= 2
     for name in names:
         tolerance = 0.05 if name.endswith("/half") else 1e-4
         if "/large/" in name:  # after a step whose gradient jumps where two maxima are alike
@@ -130,7 +130,7 @@ def test_two_devices_train_as_one(two_devices):
     """With synchronised batch statistics; learned scales are the same on every device."""
     weights = two_devices
     paths = [name.partition("/")[2] for name in weights if name.startswith("one/")]
-    assert sum(path.endswith("learned_ratio") for path in paths) == 3
+    assert sum(path.endswith("learned_ratio") for path in paths) == 2
     for path in paths:
         np.testing.assert_allclose(weights[f"two/{path}"], weights[f"one/{path}"], atol=2e-6)
     apart = [np.abs(weights[f"apart/{path}"] - weights[f"one/{path}"]).max() for path in paths]
