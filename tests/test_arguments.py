@@ -55,12 +55,12 @@ def test_the_argument_is_named(model, name):
 
 def test_brackets_without_end():
     text = "[" * 100_000
-    with pytest.raises(ValueError, match="The config is not valid JSON: "):
+    with pytest.raises(ValueError, match="config .*JSON"):
         gdn_keras.GaussDerNetConfig.from_json(text)
 
 
 def test_the_nearest_name_only_where_one_is_near():
-    with pytest.raises(ValueError, match=r"Did you mean 'rescaled_cifar10'\? Received: dataset="):
+    with pytest.raises(ValueError, match="'rescaled_cifar10'.*Received: dataset='rescaled_cifar'"):
         zoo.list_models(dataset="rescaled_cifar")
     for call in (
         lambda: zoo.list_models(dataset="nonsense"),
@@ -71,6 +71,9 @@ def test_the_nearest_name_only_where_one_is_near():
         with pytest.raises(ValueError) as error:
             call()
         assert "Did you mean" not in str(error.value)
+
+
+def test_the_nearest_name_is_asked_for():
     assert did_you_mean("abd", ["abc", "xyz"]) == " Did you mean 'abc'?"
 
 
@@ -114,25 +117,34 @@ WRONG = [
 ]
 
 
-def test_annotations_are_checked():
-    for arguments in RIGHT:
-        assert example(**arguments) == (arguments["number"], arguments.get("count", 1))
-    for arguments, message in WRONG:
-        with pytest.raises(ValueError, match=re.escape(message)):
-            example(**arguments)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+@pytest.mark.parametrize("arguments", RIGHT)
+def test_what_the_annotations_allow_is_taken(arguments):
+    assert example(**arguments) == (arguments["number"], arguments.get("count", 1))
+
+
+@pytest.mark.parametrize("arguments, message", WRONG)
+def test_what_the_annotations_exclude_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        example(**arguments)
+
+
+def test_a_checked_function_keeps_its_signature():
+    with pytest.raises(TypeError, match="'size'"):
         example(1, size=2)
     assert inspect.signature(example).parameters["count"].default == 1
 
 
-def test_choices_and_bounds():
+@pytest.mark.parametrize("value", [True, 2.0, "2", np.ones(2), None], ids=repr)
+def test_choices(value):
     assert check_choice("order", np.int64(2), (1, 2)) == 2
-    for value in (True, 2.0, "2", np.ones(2), None):
-        with pytest.raises(ValueError, match=r"`order` must be one of \(1, 2\). Received: order="):
-            check_choice("order", value, (1, 2))
-    for value in (0, 2**21, 1.0, False):
-        with pytest.raises(ValueError, match=r"`n` must be an integer of at least 1"):
-            check_integer("n", value, low=1)
+    with pytest.raises(ValueError, match=r"`order` must be one of \(1, 2\).*Received: order="):
+        check_choice("order", value, (1, 2))
+
+
+@pytest.mark.parametrize("value", [0, 2**21, 1.0, False])
+def test_bounds(value):
+    with pytest.raises(ValueError, match=f"`n` must be an integer of at least 1.*n={value}"):
+        check_integer("n", value, low=1)
 
 
 def test_every_public_function_is_checked():

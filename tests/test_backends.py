@@ -1,6 +1,7 @@
 """The same weights on TensorFlow, JAX and PyTorch, each in a process of its own."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,13 +85,13 @@ def test_wrong_images_are_explained(folder, backend):
     )
     for called, predicted in (size, channels, axis):
         assert "(batch, 13, 12, 2)" in called and "(batch, 13, 12, 2)" in predicted
-    assert "Received: (4, 12, 12, 2). `input_size=(height, width)` in" in size[0]
-    assert "Received: (4, 13, 12, 1). `gdn_keras.adapt` with `input_channels`" in channels[0]
-    assert "Received: (4, 13, 12). An axis is missing" in axis[0]
+    assert "Received: (4, 12, 12, 2)." in size[0] and "`input_size=(height, width)`" in size[0]
+    assert "Received: (4, 13, 12, 1)." in channels[0] and "`input_channels`" in channels[0]
+    assert "Received: (4, 13, 12)." in axis[0] and "axis" in axis[0]
     for message in finite:
-        assert "`images` must have finite pixels. Received: nan at image 0, row 0" in message
+        assert re.search("`images` .*finite.*Received: nan at image 0, row 0", message)
     for message in text:
-        assert "`images` must be an array of real numbers. Received: <U" in message
+        assert re.search("`images` .*real numbers.*Received: <U", message)
 
 
 @pytest.mark.heavy

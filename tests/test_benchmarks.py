@@ -55,7 +55,7 @@ def test_the_plain_network_normalises_all_scale_channels_together():
     "changes", [{"jet_order": 3}, {"padding": "mirror"}, {"method": "sampled_derivative"}]
 )
 def test_the_plain_network_refuses_what_it_does_not_compute(changes):
-    with pytest.raises(ValueError, match="2-jets at fixed scales.* pads every layer"):
+    with pytest.raises(ValueError, match="2-jets.*fixed.*pad.*Received"):
         PlainGaussDerNet(small_config(**changes))
 
 
@@ -78,7 +78,7 @@ def test_a_sample_knows_its_time():
 
 def test_a_worker_tells_what_went_wrong():
     with Worker("tensorflow") as worker:
-        with pytest.raises(RuntimeError, match="could not prepare.*\n(.*\n)*.*no_such_module"):
+        with pytest.raises(RuntimeError, match="(?s)no_such_module"):
             worker.prepare("no_such_module:step")
         assert worker.peak_memory() > 1e6
 

@@ -112,17 +112,15 @@ def test_peaks_of_wrong_answers():
     histogram = results.folders[name].metrics.scale_histograms
     judgement = judge(claim, results)
     # more is wrong at size 1/2, and there the wrong answers of the example are at fine scales
-    assert "✓ `fashion_max_2jet`, wrong: peaks at (size, σ₀) = (0.5, 0.354)" in judgement.ours
+    assert re.search(r"✓ `fashion_max_2jet`, wrong: .*\(0\.5, 0\.354\)", judgement.ours)
     for shares in histogram.values():
         shares["wrong"] = [0.0] * 6 + [1.0]
-    assert (
-        "✗ `fashion_avg_2jet`, wrong: peaks at (size, σ₀) = (0.5, 2.83)"
-        in judge(claim, results).ours
-    )
-    assert "✗ `fashion_avg_2jet`: a peak at the largest size" in judge(claim, results).ours
+    ours = judge(claim, results).ours
+    assert re.search(r"✗ `fashion_avg_2jet`, wrong: .*\(0\.5, 2\.83\)", ours)
+    assert re.search("✗ `fashion_avg_2jet`: .*largest size", ours)
     histogram["2.000"]["wrong"] = [0.0, 1.0] + [0.0] * 5
     judgement = judge(claim, results)
-    assert "✓ `fashion_avg_2jet`: a peak at the largest size" in judgement.ours
+    assert re.search("✓ `fashion_avg_2jet`: .*largest size", judgement.ours)
     assert judgement.verdict == "reproduced"
 
 
@@ -130,7 +128,7 @@ def test_without_histograms_nothing_is_said_about_peaks():
     results = ZooResults({"fashion_max_2jet": folder("fashion_max_2jet", curve(0.8, 0.9, 0.8))})
     for words in ("The dominant scale channel", "strong peaks"):
         verdict, why, *_ = judge(claim_with(words, "6.1"), results)
-        assert verdict == "not yet measured" and "scale channels are not measured" in why
+        assert verdict == "not yet measured" and "scale channels" in why
 
 
 def test_avoided_channels():
@@ -143,7 +141,7 @@ def test_avoided_channels():
         moved = [0.0, 0.0, *shares["all"][2:]]
         shares["all"] = [value / sum(moved) for value in moved]
     second = judge(claim, ZooResults({name: folder(name, curve(0.5, 0.9, 0.8), values)}))
-    assert "✓ `fashion_max_2jet_s0p50_transfer`: finest channels are chosen for 0 %" in second.ours
+    assert re.search(f"✓ `{name}`: finest channels .* 0 %", second.ours)
     assert second.verdict == "not yet trained" and second.extent == "1 of 6 networks trained"
 
 
@@ -163,47 +161,58 @@ def test_histograms_are_shares_of_all_images():
 # --- STIR ---
 
 
-def test_stir_claims():
-    flat = {str(size): 0.97 for size in range(17, 65)}
-    steep = {str(size): 0.3 + size / 100 for size in range(17, 65)}
-    names = [f"stir_sign_{sizes}_drop" for sizes in ("small", "mid", "large")]
+SIGNS = [f"stir_sign_{sizes}_drop" for sizes in ("small", "mid", "large")]
+FLAT = {str(size): 0.97 for size in range(17, 65)}
+STEEP = {str(size): 0.3 + size / 100 for size in range(17, 65)}
+
+
+def test_flat_curves_on_stir_are_noticed():
     better = claim_with("curves are almost flat and better")
-    judgement = judge(better, ZooResults({name: folder(name, flat) for name in names}))
+    judgement = judge(better, ZooResults({name: folder(name, FLAT) for name in SIGNS}))
     assert judgement.verdict == "reproduced" and judgement.ours == "14 of 14 checks hold"
-    judgement = judge(better, ZooResults({names[0]: folder(names[0], steep)}))
-    assert judgement.verdict == "not reproduced" and "✗ `stir_sign_small_drop`: range 47.0" in (
-        judgement.ours
-    )
+    judgement = judge(better, ZooResults({SIGNS[0]: folder(SIGNS[0], STEEP)}))
+    assert judgement.verdict == "not reproduced"
+    assert "✗ `stir_sign_small_drop`: range 47.0" in judgement.ours
+
+
+def test_what_dropout_gains_on_stir_is_noticed():
     dropout = claim_with("Scale-channel dropout raises the accuracy")
-    without = names[0].replace("drop", "nodrop")
-    pair = {names[0]: folder(names[0], flat), without: folder(without, steep)}
+    name, without = SIGNS[0], SIGNS[0].replace("drop", "nodrop")
+    pair = {name: folder(name, FLAT), without: folder(without, STEEP)}
     judgement = judge(dropout, ZooResults(pair))
     assert judgement.ours.count("✓") == 2 and judgement.extent == "2 of 12 networks trained"
+
+
+def test_traffic_signs_are_compared_with_aerial_images():
     flatter = claim_with("The curves on traffic signs are flatter")
-    aerial = "stir_aerial_small_drop"
-    judgement = judge(
-        flatter, ZooResults({names[0]: pair[names[0]], aerial: folder(aerial, steep)})
-    )
+    aerials = [name.replace("sign", "aerial") for name in SIGNS]
+    pair = {SIGNS[0]: folder(SIGNS[0], FLAT), aerials[0]: folder(aerials[0], STEEP)}
+    judgement = judge(flatter, ZooResults(pair))
     assert judgement == ("not yet trained", "+47.00 ppt", "2 of 6 networks trained")
-    aerials = [name.replace("sign", "aerial") for name in names]
-    for curve_there, verdict in ((steep, "reproduced"), (flat, "inconclusive")):
+    for curve_there, verdict in ((STEEP, "reproduced"), (FLAT, "inconclusive")):
         there = {name: folder(name, curve_there) for name in aerials}
-        every = ZooResults({name: folder(name, flat) for name in names} | there)
+        every = ZooResults({name: folder(name, FLAT) for name in SIGNS} | there)
         assert judge(flatter, every).verdict == verdict
 
 
-def test_stir_leads_and_gains_are_compared_by_size():
-    """Small objects and objects smaller than those trained on, by hand."""
+def test_stir_gains_are_compared_by_size():
+    """Objects smaller than those trained on, and others, by hand."""
     name, without = "stir_sign_mid_drop", "stir_sign_mid_nodrop"
     flat = {str(size): 0.90 for size in range(17, 65)}
     low = {str(size): 0.80 if size < 33 else 0.88 for size in range(17, 65)}
     dropout = claim_with("Scale-channel dropout raises the accuracy")
     results = ZooResults({name: folder(name, flat), without: folder(without, low)})
-    assert "✓ +10.0 ppt for smaller objects, +2.0 for the others" in judge(dropout, results).ours
+    assert re.search(r"✓ \+10\.0 ppt .*\+2\.0 ", judge(dropout, results).ours)
     high = {str(size): 0.89 if size < 33 else 0.80 for size in range(17, 65)}
     results.folders[without] = folder(without, high)
     other_way = judge(dropout, ZooResults(results.folders)).ours
-    assert "✗ +1.0 ppt for smaller objects, +10.0 for the others" in other_way
+    assert re.search(r"✗ \+1\.0 ppt .*\+10\.0 ", other_way)
+    alone = judge(dropout, ZooResults({name: folder(name, flat)}))
+    assert alone.verdict == "not yet trained"
+
+
+def test_stir_leads_are_compared_by_size():
+    name = "stir_sign_mid_drop"
     better = claim_with("curves are almost flat and better")
     known = [
         stir_baseline(rival, dataset="stir_sign", train_sizes="mid").mean
@@ -212,9 +221,7 @@ def test_stir_leads_and_gains_are_compared_by_size():
     theirs = np.mean(known, axis=0)  # at 17…64
     ahead = {str(17 + n): (v + (3.0 if n < 16 else 1.0)) / 100 for n, v in enumerate(theirs)}
     ours = judge(better, ZooResults({name: folder(name, ahead)})).ours
-    assert "✓ ahead by 3.0 ppt for small objects, 1.0 above" in ours
-    alone = judge(dropout, ZooResults({name: folder(name, flat)}))
-    assert alone.verdict == "not yet trained"
+    assert re.search(r"✓ ahead by 3\.0 ppt .*1\.0 ", ours)
 
 
 # --- learned scales, with weights on disk ---
@@ -233,26 +240,34 @@ def test_sigmas_are_read_from_the_weights(learned):
     assert set(learned.sigmas) == set(learned.folders)
 
 
-def test_claims_about_learned_sigmas(learned):
-    assert judge(claim_with("Learned sigmas grow"), learned).verdict == "reproduced"
-    assert judge(claim_with("sigma does not drop"), learned).verdict == "reproduced"
-    assert judge(claim_with("The first layer learns"), learned).verdict == "reproduced"
-    assert judge(claim_with("The spread of the kernels"), learned).verdict in (
-        "reproduced",
-        "partly reproduced",
-    )
-    coarse = ZooResults(learned.folders)
-    object.__setattr__(coarse, "sigmas", {n: 4 * sigma for n, sigma in learned.sigmas.items()})
-    ours = judge(claim_with("The first layer learns"), coarse).ours  # the order is the same
+def with_sigmas(learned, change) -> ZooResults:
+    """The same networks with other sigmas, `change(name, sigmas)`."""
+    results = ZooResults(learned.folders)
+    changed = {name: change(name, sigmas) for name, sigmas in learned.sigmas.items()}
+    object.__setattr__(results, "sigmas", changed)
+    return results
+
+
+@pytest.mark.parametrize("words", ["Learned sigmas grow", "sigma does not drop"])
+def test_sigmas_that_grow_are_noticed(learned, words):
+    backwards = with_sigmas(learned, lambda name, sigmas: sigmas[::-1])
+    assert judge(claim_with(words), learned).verdict == "reproduced"
+    assert judge(claim_with(words), backwards).verdict == "not reproduced"
+
+
+def test_fine_sigmas_of_the_first_layer_are_noticed(learned):
+    claim = claim_with("The first layer learns")
+    assert judge(claim, learned).verdict == "reproduced"
+    coarse = with_sigmas(learned, lambda name, sigmas: 4 * sigmas)  # the order is the same
+    ours = judge(claim, coarse).ours
     assert ours.startswith("26 of 40 checks hold") and "< 1;" in ours
-    broken = ZooResults(learned.folders)
-    swapped = {name: sigma[::-1] for name, sigma in learned.sigmas.items()}
-    object.__setattr__(broken, "sigmas", swapped)  # the wrong way round
-    assert judge(claim_with("Learned sigmas grow"), broken).verdict == "not reproduced"
-    assert judge(claim_with("sigma does not drop"), broken).verdict == "not reproduced"
-    wide = {name: sigma * (1 + ("sampled" in name)) for name, sigma in learned.sigmas.items()}
-    object.__setattr__(broken, "sigmas", wide)
-    assert judge(claim_with("The spread of the kernels"), broken).verdict == "partly reproduced"
+
+
+def test_spreads_that_differ_are_noticed(learned):
+    claim = claim_with("The spread of the kernels")
+    assert judge(claim, learned).verdict in ("reproduced", "partly reproduced")
+    wide = with_sigmas(learned, lambda name, sigmas: sigmas * (1 + ("sampled" in name)))
+    assert judge(claim, wide).verdict == "partly reproduced"
 
 
 def test_a_network_is_not_compared_with_itself(learned):
@@ -262,7 +277,7 @@ def test_a_network_is_not_compared_with_itself(learned):
     alone = judge(claim, ZooResults({name: learned.folders[name]}))
     assert alone.ours == f"✓ `{name}`: order 1 1.09 > 1"
     two = {n: learned.folders[n] for n in (name, name.replace("sampled", "integrated"))}
-    assert "order 1: largest 1.08 times smallest" in judge(claim, ZooResults(two)).ours
+    assert re.search(r"order 1: .*1\.08 times", judge(claim, ZooResults(two)).ours)
 
 
 @pytest.mark.parametrize("name", list(SPREAD)[::7])
@@ -291,9 +306,7 @@ def test_the_better_of_the_smaller_rates_is_compared():
 def test_sampled_and_integrated_derivatives_learn_the_same_sigmas(learned):
     claim = claim_with("learn the same sigmas")
     assert judge(claim, learned).verdict == "reproduced"
-    other = ZooResults(learned.folders)
-    stretched = {n: s * (1 if "sampled" in n else 1.5) for n, s in learned.sigmas.items()}
-    object.__setattr__(other, "sigmas", stretched)
+    other = with_sigmas(learned, lambda name, sigmas: sigmas * (1 if "sampled" in name else 1.5))
     assert judge(claim, other).verdict == "not reproduced"
 
 
@@ -310,7 +323,7 @@ def test_channels_that_share_no_weights_are_noticed(tmp_path):
         config=average.config.replace(channel_sigmas=(1.0, 2.0)),
     )
     ours = judge(claim, results).ours
-    assert ours.startswith("12 of 14") and "✗ `fashion_avg_2jet`: 2 channels √2 apart" in ours
+    assert ours.startswith("12 of 14") and "✗ `fashion_avg_2jet`: 2 channels" in ours
 
 
 @pytest.mark.parametrize("kind, holds", [("derivatives", True), ("mixed", False)])
@@ -366,7 +379,7 @@ def test_significance_needs_several_runs():
                 results.runs.get("paper", {}).get(name, {}).pop(seed, None)
         verdict, why, *_ = judge(claim, results)
         assert verdict == "not yet measured"
-        assert why == f"needs 3 runs from scratch per setting; there are {count} of each network"
+        assert re.search(f"3 runs .*there are {count} ", why)
     results = five_runs(ACCURACY)
     del results.folders["cifar32_discrete_s0p50"]
     del results.runs["paper"]["cifar32_discrete_s0p50"]
@@ -427,14 +440,14 @@ def test_matched_sigmas():
     quite_well = claim_with("multiplied by the size factor")
     peak = curve(0.4, 0.92, 0.3)
     verdict, why, *_ = judge(quite_well, ZooResults({SINGLE: folder(SINGLE, peak)}))
-    assert (verdict, why) == ("not yet measured", "matched sigmas are not measured")
+    assert verdict == "not yet measured" and "matched sigmas" in why
 
     def verdict(matched):
         names = quite_well.models[:3]
         return judge(quite_well, ZooResults({n: folder(n, peak, matched=matched) for n in names}))
 
     assert verdict(curve(0.85, 0.92, 0.91)).verdict == "holds so far"
-    assert "✓ `fashion_single_2jet`: loses 7.0 ppt at most" in verdict(curve(0.85, 0.92, 0.91)).ours
+    assert "✓ `fashion_single_2jet`: loses 7.0" in verdict(curve(0.85, 0.92, 0.91)).ours
     assert "✗ `fashion_single_2jet`: loses 22.0" in verdict(curve(0.7, 0.92, 0.91)).ours
     assert verdict(curve(0.3, 0.92, 0.3)).verdict == "not reproduced"
 

@@ -54,10 +54,18 @@ def test_files_arrays_and_canvases_are_the_same_images(model, garments):
                 assert name == model.config.class_names[index]
                 shown[index] = probability
             assert_rounded(shown, row)
+
+
+def test_one_image_gives_one_prediction(model, garments):
+    paths, canvases = garments
+    expected = probabilities(model, canvases)
     one = model.classify(paths[1])
     assert len(one.classes) == 3 and one.classes[0][0] == expected[1].argmax()
     assert model.classify(canvases[1]) == one
     assert model.classify(canvases[1, :, :, 0]) == one
+
+
+def test_no_images_give_no_predictions(model):
     assert model.classify([]) == []
 
 
@@ -74,7 +82,7 @@ def test_a_network_of_unknown_data_fills_its_input(garments):
     path = garments[0][0]
     model = ImageClassifier(tiny_config(FASHION))
     assert model.classify(path) == model.classify(path, fit="contain")
-    with pytest.raises(ValueError, match="use another `fit` than 'trained'"):
+    with pytest.raises(ValueError, match="`fit` .*'trained'"):
         model.classify(path, fit="trained")
 
 
@@ -110,7 +118,7 @@ def test_arrays_that_are_no_images(model, image, message):
 
 
 def test_missing_files_are_named(model, tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no file .*nowhere.png"):
+    with pytest.raises(FileNotFoundError, match="nowhere.png"):
         model.classify(tmp_path / "nowhere.png")
 
 
@@ -140,5 +148,5 @@ def test_pixels_in_another_range_are_taken_or_reported(folder, model, garments):
             assert prediction.classes[0][:2] == expected.classes[0][:2]
             assert prediction.classes[0][2] == pytest.approx(expected.classes[0][2], rel=1e-3)
     for image in (alone / 255, canvases[0] / 255):
-        with pytest.warns(UserWarning, match=r"should have pixels in 0…255, but .* from 0 to"):
+        with pytest.warns(UserWarning, match="0…255, .* from 0 to"):
             model.classify(image)

@@ -56,15 +56,21 @@ def run(capsys, *arguments):
 # === list, info, download ===
 
 
-def test_list(capsys):
+def test_list_has_a_line_per_network(capsys):
     code, out, _ = run(capsys, "list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["name", "colour", "grey"]
     assert "54.00%" in out
+
+
+def test_list_takes_a_pattern_and_properties(capsys):
     code, out, _ = run(capsys, "list", "c*", "--scale-pooling", "max", "--json")
-    assert code == 0 and [known["name"] for known in json.loads(out)] == ["colour"]
-    with pytest.warns(FutureWarning, match="--pooling has been renamed to --scale-pooling"):
+    assert code == 0 and [info["name"] for info in json.loads(out)] == ["colour"]
+    with pytest.warns(FutureWarning, match="--pooling .*--scale-pooling"):
         assert run(capsys, "list", "c*", "--pooling", "max", "--json") == (0, out, "")
+
+
+def test_an_empty_list_is_reported(capsys):
     code, out, err = run(capsys, "list", "--jet-order", "3")
     assert (code, out) == (0, "") and "no networks found" in err
 
@@ -80,7 +86,7 @@ def test_info(capsys, root):
 def test_unknown_names_get_the_nearest(capsys, command):
     code, out, err = run(capsys, command, "gray")
     assert (code, out) == (1, "")
-    assert err.startswith("error: Unknown model 'gray'. Did you mean 'grey'?")
+    assert re.match("error: .*'gray'.*'grey'", err)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +138,11 @@ def test_predict_says_what_it_saw_and_what_decided(capsys, photo):
     code, out, err = run(capsys, "predict", "colour", photo)
     assert (code, err) == (0, "")
     first, *classes, last = out.splitlines()
-    assert first == ("photo.png  (resized from 120x90 to 32x24, surroundings up to 64x64 mirrored)")
+    assert re.fullmatch(r"photo\.png  \(.*120x90 to 32x24, .*64x64 mirrored\)", first)
     shares = [float(line.split("%")[0]) for line in classes]
     assert len(classes) == 3 and shares == sorted(shares, reverse=True)
     info = zoo.info("colour").config
-    channel = int(re.fullmatch(r"  sigma .*: 100% of the output \(scale channel (\d)\)", last)[1])
+    channel = int(re.fullmatch(r"  sigma .*: 100% .*\(scale channel (\d)\)", last)[1])
     assert f"sigma {info.channel_sigmas[channel]:.3g}:" in last
     _, out, _ = run(capsys, "predict", "colour", photo, "--json")
     assert json.loads(out)[0]["scale_channel"] == channel
@@ -244,8 +250,7 @@ def test_stir_sizes_come_from_the_recipe(capsys, root, photo, tmp_path):
 
 def test_unknown_data_sets_are_refused(photo):
     config = zoo.info("colour").config
-    message = "`dataset` must be one of .* Did you mean 'stir_emoji'. .*dataset='stir_emojis'"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="`dataset` .*'stir_emoji'.*dataset='stir_emojis'"):
         read_image(photo, config=config, dataset="stir_emojis")
 
 
@@ -254,7 +259,7 @@ def test_images_for_networks_of_other_data_need_another_fit(capsys, root, photo,
     path = tmp_path / "birds" / "metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"dataset": "my_birds"}))
     code, _, error = run(capsys, "predict", "./birds", photo)
-    assert code == 1 and "use another `fit` than 'trained', such as 'contain'" in error
+    assert code == 1 and re.search("`fit` .*'trained'.*'contain'", error)
     code, out, _ = run(capsys, "predict", "./birds", photo, "--fit", "contain")
     assert code == 0 and "resized from 120x90 to 64x48" in out
 
@@ -267,7 +272,7 @@ def test_covering_is_cut_before_it_is_resized(photo):
     assert np.abs(image.pixels - whole[:, 10:74]).max() <= 1
     Image.fromarray(np.arange(1_000_000).astype(np.uint8)[None]).save("line.png")
     line = read_image("line.png", config=config, dataset=CIFAR, fit="cover")
-    assert line.how.startswith("L made RGB, resized from 1000000x1 to 64000000x64, cut to 64x64")
+    assert re.match("L made RGB, .*1000000x1 to 64000000x64, cut to 64x64", line.how)
     middle = line.pixels[:, :, 0].astype(int)  # half of each of the two middle pixels
     assert middle.min() >= 500_000 % 256 - 2 and middle.max() <= 500_000 % 256 + 1
 
@@ -314,7 +319,7 @@ def test_conversions_are_told(tmp_path, name, note):
     assert note in how or "transparent" in how
 
 
-def test_transparency_rotation_and_frames(tmp_path):
+def test_transparent_parts_are_black(tmp_path):
     half = Image.new("RGBA", (20, 10), (255, 255, 255, 0))
     half.paste((255, 255, 255, 255), (0, 0, 10, 10))
     half.save("half.png")
@@ -322,10 +327,18 @@ def test_transparency_rotation_and_frames(tmp_path):
     image = read_image("half.png", config=config, dataset=CIFAR, fit="original")
     assert "transparent parts made black" in image.how
     np.testing.assert_array_equal(image.pixels[32, 22:42, 0], [255] * 10 + [0] * 10)
+
+
+def test_a_turned_image_is_shown_upright(tmp_path):
+    config = zoo.info("colour").config
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees
     Image.new("RGB", (40, 20)).save("turned.jpg", exif=exif)
     assert "turned upright" in read_image("turned.jpg", config=config, dataset=CIFAR).how
+
+
+def test_the_first_of_several_frames_is_shown(tmp_path):
+    config = zoo.info("colour").config
     frames = [Image.new("L", (9, 9), value) for value in (10, 20)]
     frames[0].save("moving.gif", save_all=True, append_images=frames[1:])
     assert "first of 2 frames" in read_image("moving.gif", config=config, dataset=CIFAR).how
@@ -351,32 +364,33 @@ def bad_files(folder):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("nothing.png", "There is no file nothing.png"),
-        ("empty.png", "empty.png is empty: it has no bytes"),
-        ("text.png", "text.png is not an image file that Pillow can read"),
-        ("folder.png", "folder.png is a folder, not an image file"),
-        ("half.png", "half.png is broken"),
-        ("range.tif", "range.tif has colour mode I with values from 1e+06 to 1e+06; only 0…255"),
-        ("negative.tif", "negative.tif has colour mode F with values from -0.5"),
-        ("large.bmp", f"large.bmp is too large: at most {MAX_PIXELS:,} pixels are read. Received"),
-        ("bomb.bmp", "bomb.bmp is too large"),
+        ("nothing.png", "no file"),
+        ("empty.png", "empty"),
+        ("text.png", "not an image file"),
+        ("folder.png", "a folder"),
+        ("half.png", "broken"),
+        ("range.tif", r"mode I .*1e\+06 to 1e\+06; .*0…255"),
+        ("negative.tif", "mode F .*from -0.5"),
+        ("large.bmp", f"too large: at most {MAX_PIXELS:,} pixels.*Received"),
+        ("bomb.bmp", "too large"),
     ],
 )
 def test_files_that_cannot_be_used(capsys, tmp_path, name, message):
     bad_files(tmp_path)
     code, out, err = run(capsys, "predict", "colour", name)
-    assert (code, out) == (1, "") and err.startswith(f"error: {message}")
+    assert (code, out) == (1, "") and err.startswith("error: ")
+    assert name in err and re.search(message, err)
 
 
 def test_a_colour_mode_that_cannot_be_converted(capsys, tmp_path):
     bad_files(tmp_path)
     code, _, err = run(capsys, "predict", "grey", "lab.tif")
-    assert code == 1 and "lab.tif has colour mode LAB, which cannot be made grey; save it" in err
+    assert code == 1 and re.search("lab.tif .*mode LAB.* grey", err)
 
 
 def test_one_bad_file_does_not_spoil_the_others(capsys, photo):
     code, out, err = run(capsys, "predict", "colour", "nothing.png", photo, "--json")
-    assert code == 1 and "There is no file nothing.png" in err
+    assert code == 1 and "nothing.png" in err
     assert [answer["file"] for answer in json.loads(out)] == ["photo.png"]
 
 
@@ -410,5 +424,8 @@ def test_evaluate_measures_every_size(capsys, tmp_path):
 def test_evaluate_without_data(capsys):
     code, _, err = run(capsys, "evaluate", "grey", "--data-dir", "nowhere")
     assert code == 1 and "t10k-images-idx3-ubyte.gz" in err
+
+
+def test_evaluate_at_a_size_that_there_is_not(capsys):
     code, _, err = run(capsys, "evaluate", "grey", "--size", "3")
     assert code == 1 and "`size_factor` must be 2^(n/4)" in err

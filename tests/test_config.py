@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -150,7 +149,7 @@ def test_one_number_is_a_square():
     ],
 )
 def test_unknown_field_gets_the_nearest_name(wrong, right):
-    text = re.escape(f"Unknown config field {wrong!r}. Did you mean {right!r}?")
+    text = f"{wrong!r}.*{right!r}"
     with pytest.raises(ValueError, match=text):
         GaussDerNetConfig.from_dict({**REQUIRED, wrong: 1})
     with pytest.raises(ValueError, match=text):
@@ -158,7 +157,7 @@ def test_unknown_field_gets_the_nearest_name(wrong, right):
 
 
 def test_missing_fields_are_named():
-    with pytest.raises(ValueError, match="config must have num_classes, sigma_ratio. Received: "):
+    with pytest.raises(ValueError, match="num_classes, sigma_ratio.*Received: "):
         data = {k: v for k, v in REQUIRED.items() if k not in ("num_classes", "sigma_ratio")}
         GaussDerNetConfig.from_dict(data)
 
@@ -179,12 +178,12 @@ def test_files_of_version_1_are_read_as_they_were_computed(old, changes):
 
 def test_other_versions_and_other_files_are_refused():
     for version in (0, 3, "2", None):
-        text = f"`format_version` must be at most 2; .* format_version={version!r}"
+        text = f"`format_version` must be at most 2.* format_version={version!r}"
         with pytest.raises(ValueError, match=text):
             GaussDerNetConfig.from_dict({**REQUIRED, "format_version": version})
-    with pytest.raises(ValueError, match="The config is not valid JSON: "):
+    with pytest.raises(ValueError, match="config .*JSON"):
         GaussDerNetConfig.from_json("{")
-    with pytest.raises(ValueError, match=r"must be a JSON object. Received: \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"JSON object.*Received: \[1, 2\]"):
         GaussDerNetConfig.from_json("[1, 2]")
 
 
@@ -249,7 +248,7 @@ def test_wrong_values_are_named(name):
 
 def test_only_integrated_methods_are_compensated():
     assert make(method="integrated_derivative", compensate_integration=True)
-    with pytest.raises(ValueError, match="`method` must be an integrated one to be compensated"):
+    with pytest.raises(ValueError, match="`method` .*integrated.*'sampled'"):
         make(method="sampled", compensate_integration=True)
 
 
@@ -257,12 +256,12 @@ def test_learned_sigmas_start_inside_their_range():
     assert make(learned_sigmas=True, sigma_range=(1.0, 1.28**2))
     assert make(sigma_range=(2.0, 3.0))  # not used
     for wrong in ((0.5, 1.5), (1.01, 6.0)):
-        with pytest.raises(ValueError, match=r"`sigma_range` must be a range with the initial 1"):
+        with pytest.raises(ValueError, match="`sigma_range` .*initial 1.*Received: "):
             make(learned_sigmas=True, sigma_range=wrong)
 
 
 def test_compensated_learned_sigmas_cannot_reach_the_variance_of_a_pixel():
     options = {"method": "integrated", "compensate_integration": True, "learned_sigmas": True}
     assert make(**options, sigma_range=(0.58, 6.0))  # 0.5 * 0.58 > 0.2887
-    with pytest.raises(ValueError, match=r"`sigma_range` must be above 0.2887 / channel_sigmas"):
+    with pytest.raises(ValueError, match="`sigma_range` .*0.2887.*0.57"):
         make(**options, sigma_range=(0.57, 6.0))

@@ -267,7 +267,7 @@ def test_load_arrays_refuses(small, arguments, message):
 def test_load_samples_refuses():
     with pytest.raises(ValueError, match="`name` must be one of.*Received: name='imagenet'"):
         load_samples("imagenet")
-    with pytest.raises(ValueError, match="`size_factor` must be 1 for 'cifar10'. Received: 2"):
+    with pytest.raises(ValueError, match="`size_factor` must be 1 .*'cifar10'.*2"):
         load_samples("cifar10", size_factor=2)
 
 
@@ -300,9 +300,9 @@ def test_verify_tells_good_from_bad(small):
     assert results["cifar-10-batches-bin/test_batch.bin"] == "missing"
     assert results["fashion-mnist/t10k-images-idx3-ubyte.gz"].startswith("unreadable")
     assert results["cifar-10-batches-bin/data_batch_1.bin"].startswith("different: SHA-256")
-    with pytest.raises(FileNotFoundError, match="There is no data set in"):
+    with pytest.raises(FileNotFoundError, match=CIFAR.folder):
         verify(folder / CIFAR.folder)
-    with pytest.raises(FileNotFoundError, match="`data_dir` must be a folder"):
+    with pytest.raises(FileNotFoundError, match="`data_dir` .*nowhere"):
         verify(folder / "nowhere")
 
 

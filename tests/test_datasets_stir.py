@@ -1,6 +1,7 @@
 """STIR files: reading, selecting, making, and refusing bad ones."""
 
 import os
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -67,23 +68,32 @@ def test_selection_by_split_and_size(stir_file, split, index, sizes, expected):
 
 
 def test_names_are_found_in_the_data_folder(tmp_path, monkeypatch):
+    (tmp_path / "stir").mkdir()
+    np.savez(tmp_path / "stir" / "aerial.npz", **stir_contents())
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path))
+    assert len(load_stir("stir_aerial", split="test", sizes=[20])) == 6
+
+
+def test_without_a_data_folder_the_ways_to_give_it_are_named(monkeypatch):
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
-    with pytest.raises(FileNotFoundError, match="Give the data folder as `data_dir` or in GDN"):
+    with pytest.raises(FileNotFoundError, match=f"`data_dir` .*{ENVIRONMENT_VARIABLE}"):
         load_stir("stir_emoji", split="test", sizes="all")
-    with pytest.raises(FileNotFoundError, match="Missing emoji.npz in .*get it from .*zenodo"):
+
+
+def test_a_missing_file_is_named_with_its_home(tmp_path):
+    with pytest.raises(FileNotFoundError, match="emoji.npz .*zenodo"):
         load_stir("stir_emoji", split="test", sizes="all", data_dir=tmp_path)
-    with pytest.raises(FileNotFoundError, match="gtsrb-signs.*boxes.csv, which is missing"):
+    with pytest.raises(FileNotFoundError, match="own.npz"):
+        load_stir("own.npz", split="test", sizes="all")
+
+
+def test_a_file_that_can_be_made_is_named_with_the_command(tmp_path):
+    with pytest.raises(FileNotFoundError, match="gtsrb-signs.*boxes.csv, .*missing"):
         load_stir("stir_gtsrb", split="test", sizes="all", data_dir=tmp_path)
     (tmp_path / "gtsrb-signs").mkdir()
     (tmp_path / "gtsrb-signs" / "boxes.csv").touch()
     with pytest.raises(FileNotFoundError, match="python -m gdn_keras.datasets make-stir .*boxes"):
         load_stir("stir_gtsrb", split="test", sizes="all", data_dir=tmp_path)
-    with pytest.raises(FileNotFoundError, match="There is no file own.npz"):
-        load_stir("own.npz", split="test", sizes="all")
-    (tmp_path / "stir").mkdir()
-    np.savez(tmp_path / "stir" / "aerial.npz", **stir_contents())
-    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path))
-    assert len(load_stir("stir_aerial", split="test", sizes=[20])) == 6
 
 
 @pytest.mark.parametrize(
@@ -117,7 +127,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
     np.savez(path, **stir_contents())
     whole = path.read_bytes()
     np.savez(path, imgs=np.zeros(3))
-    with pytest.raises(ValueError, match="the keys .*'lbls'.* are missing"):
+    with pytest.raises(ValueError, match="own.npz.*'lbls'.*missing"):
         load_stir(path, split="test", sizes="all")
     np.save(tmp_path / "pickle.npy", np.array([{}], object), allow_pickle=True)
     for content in (whole[:-200], b"", b"hello", (tmp_path / "pickle.npy").read_bytes()):
@@ -137,12 +147,12 @@ def test_damage_inside_a_compressed_file_is_told(tmp_path, capsys):
     name, extra = struct.unpack_from("<HH", damaged, header + 26)
     damaged[header + 30 + name + extra] = 0xFF  # there is no block of this kind
     path.write_bytes(damaged)
-    with pytest.raises(ValueError, match="emoji.npz is not a whole STIR file: Error -3 while dec"):
+    with pytest.raises(ValueError, match="emoji.npz .*STIR file: Error -3"):
         load_stir(path, split="test", sizes="all")
     assert main(["verify", "--data-dir", str(tmp_path)]) == 1
-    assert "emoji.npz is not a whole STIR file: Error -3" in capsys.readouterr().out
+    assert re.search("emoji.npz .*STIR file: Error -3", capsys.readouterr().out)
     assert main(["show", str(path), "--to", str(tmp_path / "figure.png")]) == 1
-    assert capsys.readouterr().err.startswith(f"error: {path} is not a whole STIR file: Error -3")
+    assert re.match(f"error: {path} .*STIR file: Error -3", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -241,13 +251,13 @@ def test_bad_boxes_are_named_and_leave_nothing_behind(signs, tmp_path, change, e
 
 
 def test_bad_lists_of_boxes_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no file .*boxes.csv"):
+    with pytest.raises(FileNotFoundError, match="boxes.csv"):
         make_stir(tmp_path / "boxes.csv", target=tmp_path / "own.npz")
     write_boxes(tmp_path / "boxes.csv", [], header="file,label")
-    with pytest.raises(ValueError, match=r"must have the columns .* Received: \['file', 'label'\]"):
+    with pytest.raises(ValueError, match=r"boxes.csv .*columns.* Received: \['file', 'label'\]"):
         make_stir(tmp_path / "boxes.csv", target=tmp_path / "own.npz")
     write_boxes(tmp_path / "boxes.csv", [])
-    with pytest.raises(ValueError, match="must hold at least one box"):
+    with pytest.raises(ValueError, match="boxes.csv .*at least one box"):
         make_stir(tmp_path / "boxes.csv", target=tmp_path / "own.npz")
 
 

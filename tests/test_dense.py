@@ -102,23 +102,42 @@ def test_outputs_move_with_the_image(changes, shift):
     assert_rounded(after[inside], expected[inside])
 
 
-def test_fold_save_load_adapt_and_features(tmp_path):
+@pytest.fixture(scope="module")
+def coarse():
+    """A network on coarse grids, images and its outputs. Tests leave it as it is."""
     model = make(**COARSE, scale_dropout=0.3)
     images = random_images(model.config)
-    expected = evaluate(model, images)
-    assert_rounded(evaluate(fold(model), images), expected)
-    np.testing.assert_array_equal(evaluate(model.scale_logits_model(), images), expected)
-    model.save(tmp_path / "dense.keras")
+    return SimpleNamespace(model=model, images=images, outputs=evaluate(model, images))
+
+
+def test_a_folded_network_computes_the_same(coarse):
+    assert_rounded(evaluate(fold(coarse.model), coarse.images), coarse.outputs)
+
+
+def test_scale_logits_are_the_outputs(coarse):
+    scale_logits = evaluate(coarse.model.scale_logits_model(), coarse.images)
+    np.testing.assert_array_equal(scale_logits, coarse.outputs)
+
+
+def test_a_saved_network_computes_the_same(coarse, tmp_path):
+    coarse.model.save(tmp_path / "dense.keras")
     loaded = keras.saving.load_model(tmp_path / "dense.keras")
     assert type(loaded) is GaussDerNet
-    np.testing.assert_array_equal(evaluate(loaded, images), expected)
-    single = adapt(model, channel_sigmas=(0.5,), input_size=(20, 21))
+    np.testing.assert_array_equal(evaluate(loaded, coarse.images), coarse.outputs)
+
+
+def test_sigmas_size_and_selection_can_be_changed(coarse):
+    single = adapt(coarse.model, channel_sigmas=(0.5,), input_size=(20, 21))
     assert single.output_shape == (None, 20, 21, 1, 3)
     assert adapt(single, spatial_selection="max").output_shape == (None, 3)
-    features = without_top(model)
+
+
+def test_features_are_the_maps_of_the_last_but_one_layer(coarse):
+    features = without_top(coarse.model)
     assert features.output_shape == (None, 13, 12, 3, 5)
-    maps = evaluate(adapt(model, spatial_selection="max").maps_model(layer=2), images)
-    assert_rounded(evaluate(features, images)[:, :, :, 0], maps[0])
+    maps = adapt(coarse.model, spatial_selection="max").maps_model(layer=2)
+    expected = evaluate(maps, coarse.images)[0]
+    assert_rounded(evaluate(features, coarse.images)[:, :, :, 0], expected)
 
 
 @pytest.mark.parametrize("changes", [{}, COARSE])
@@ -144,20 +163,30 @@ def test_interpolation_matrices():
     np.testing.assert_array_equal(interpolation(Grid(2, 2), Grid(6)), expected)
 
 
-def test_what_needs_one_output_per_image_says_so():
-    model = make()
-    needs = "needs one output per image: `spatial_selection` must be 'centre' or 'max'"
-    images = random_images(model.config)
-    with pytest.raises(ValueError, match=f"`classify` {needs}. Received: spatial_selection='none'"):
-        classify(model, images)
-    with pytest.raises(ValueError, match=f"The accuracy {needs}"):
-        evaluate_accuracy(model, dataset="fashion_mnist")
-    for option in ("dynamic_size", "with_scales"):
-        with pytest.raises(ValueError, match=f"`{option}` {needs}"):
-            to_onnx(model, **{option: True})
-    with pytest.raises(ValueError, match=f"`--quantise` {needs}"):
-        write_int8(model, Path("net.onnx"), info=SimpleNamespace(dataset="cifar10"))
-    with pytest.raises(ValueError, match="`inputs` must be a list of 2 maps.*Received: shape"):
-        CommonGrid((3, 3), spacings=(1, 1))(images)
-    with pytest.raises(ValueError, match="`inputs` must be a list of 2 maps.*Received: shape"):
-        CommonGrid((3, 3), spacings=(1, 1))([images])
+@pytest.mark.parametrize(
+    "what, call",
+    [
+        ("`classify`", lambda model: classify(model, random_images(model.config))),
+        ("accuracy", lambda model: evaluate_accuracy(model, dataset="fashion_mnist")),
+        ("`dynamic_size`", lambda model: to_onnx(model, dynamic_size=True)),
+        ("`with_scales`", lambda model: to_onnx(model, with_scales=True)),
+        (
+            "`--quantise`",
+            lambda model: write_int8(
+                model, Path("net.onnx"), info=SimpleNamespace(dataset="cifar10")
+            ),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_needs_one_output_per_image_says_so(what, call):
+    needs = "one output per image.*'centre' or 'max'.*Received: spatial_selection='none'"
+    with pytest.raises(ValueError, match=f"{what} .*{needs}"):
+        call(make())
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_common_grid_is_for_the_maps_of_all_channels(as_list):
+    images = random_images(small_config())
+    with pytest.raises(ValueError, match="`inputs` must be a list of 2 .*Received: shape"):
+        CommonGrid((3, 3), spacings=(1, 1))([images] if as_list else images)

@@ -24,7 +24,7 @@ def test_old_names_are_removed_in_the_version_that_the_warning_gives():
 def test_an_old_module_is_the_new_one(old, new):
     sys.modules.pop(old, None)
     spec = importlib.import_module(new).__spec__
-    with pytest.warns(FutureWarning, match=f"{old} has been renamed to {new}; .* removed in"):
+    with pytest.warns(FutureWarning, match=f"{old} .*{new}.*{REMOVED_IN}"):
         module = importlib.import_module(old)
     assert module is sys.modules[new] and module.__spec__ is spec
     with warnings.catch_warnings():  # once in a process
@@ -44,7 +44,7 @@ def test_an_old_option_sets_the_new_one():
     parser.add_argument("--paint-colour", choices=["red", "blue"])
     parser.add_argument("--hue", dest="paint_colour", action=RenamedOption, choices=["red", "blue"])
     assert parser.parse_args([]).paint_colour is None and "--hue" not in parser.format_help()
-    with pytest.warns(FutureWarning, match="--hue has been renamed to --paint-colour"):
+    with pytest.warns(FutureWarning, match="--hue .*--paint-colour"):
         assert parser.parse_args(["--hue", "red"]).paint_colour == "red"
     with pytest.raises(SystemExit):
         parser.parse_args(["--hue", "green"])
@@ -56,7 +56,7 @@ def paint(what, *, hue="red", area=1):
 
 
 def test_an_old_argument_becomes_the_new_one():
-    with pytest.warns(FutureWarning, match="`colour` has been renamed to `hue`; the old") as caught:
+    with pytest.warns(FutureWarning, match="`colour` .*`hue`") as caught:
         assert paint("door", colour="blue") == ("door", "blue", 1)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -65,5 +65,5 @@ def test_an_old_argument_becomes_the_new_one():
 
 
 def test_an_old_and_its_new_argument_contradict_each_other():
-    with pytest.raises(TypeError, match="`size` is the old name of `area`: give only `area`"):
+    with pytest.raises(TypeError, match="`size` .*`area`"):
         paint("door", size=1, area=2)

@@ -1,5 +1,6 @@
 """`python -m export all`, as users type it: in order, resumable, with a summary."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -49,8 +50,8 @@ def runs(tmp_path_factory):
 @pytest.mark.heavy
 def test_one_failure_does_not_stop_the_rest(runs):
     assert runs.first.returncode == 1
-    assert "error: a_bad, litert: ai_edge_litert is not installed." in runs.first.stderr
-    assert "error: a_bad, int8: int8 is accepted on the whole test set" in runs.first.stderr
+    assert "error: a_bad, litert: ai_edge_litert " in runs.first.stderr
+    assert re.search("error: a_bad, int8: .*test set", runs.first.stderr)
     rows = table(runs.first.stdout)
     assert {name: list(row) for name, row in rows.items()} == {"a_bad": STEPS, "b_good": STEPS}
     for row in rows.values():
@@ -95,4 +96,4 @@ def table(output):
 
 def test_all_needs_networks(tmp_path):
     done = export(make_clone(tmp_path / "clone"), "all")
-    assert done.returncode == 1 and "There is no zoo folder in" in done.stderr
+    assert done.returncode == 1 and str(tmp_path / "clone" / "zoo") in done.stderr

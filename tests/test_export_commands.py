@@ -1,6 +1,7 @@
 """`python -m export onnx | saved-model | litert`, every option, small and trained networks."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -110,25 +111,36 @@ def test_trained_networks_keep_their_golden_logits(name, tmp_path):
 # === Options ===
 
 
-def test_defaults_are_typed_like_this(folder, tmp_path):
-    """In a process, with the default target, from the folder the user is in."""
-    (tmp_path / "export").symlink_to(ROOT / "export")
-    done = export(tmp_path, "onnx", str(folder.path))
+@pytest.fixture(scope="module")
+def typed(folder, tmp_path_factory):
+    """`python -m export onnx NAME` in a process, from the folder the user is in."""
+    here = tmp_path_factory.mktemp("here")
+    (here / "export").symlink_to(ROOT / "export")
+    done = export(here, "onnx", str(folder.path))
     assert done.returncode == 0, done.stderr
-    target = tmp_path / "out" / "export" / "net" / "model.onnx"
+    return done.stdout, onnx.load(here / "out" / "export" / "net" / "model.onnx")
+
+
+def test_the_default_target_and_the_deviations_are_printed(typed):
+    output, _ = typed
     for what in ("1 samples", "1 random", "3 samples", "3 random", "8 samples", "8 random"):
-        assert f"{what}: max deviation from Keras" in done.stdout
-    assert "out/export/net/model.onnx: " in done.stdout
-    proto = onnx.load(target)
+        assert re.search(rf"\b{what}: .*deviation.* \d", output)
+    assert "out/export/net/model.onnx: " in output
+
+
+def test_the_default_graph_takes_images_and_gives_logits(typed):
+    _, proto = typed
     onnx.checker.check_model(proto, full_check=True)
-    (image,) = proto.graph.input
+    (image,), (logits,) = proto.graph.input, proto.graph.output
     assert image.name == "image" and shape_of(image) == ["batch", 28, 28, 1]
-    (logits,) = proto.graph.output
     assert logits.name == "logits" and shape_of(logits) == ["batch", 10]
-    facts = {entry.key: entry.value for entry in proto.metadata_props}
+    assert proto.opset_import[0].version == 18
+
+
+def test_the_file_knows_classes_size_and_preprocessing(typed, folder):
+    facts = {entry.key: entry.value for entry in typed[1].metadata_props}
     assert json.loads(facts["class_names"]) == list(folder.config.class_names)
     assert json.loads(facts["input_size"]) == [28, 28] and "0…255" in facts["preprocessing"]
-    assert proto.opset_import[0].version == 18
 
 
 def shape_of(entry):
@@ -148,7 +160,7 @@ def test_opsets_that_onnxruntime_does_not_know_are_refused(folder, target, capsy
     for opset in {highest + 1, max(highest + 1, onnx.defs.onnx_opset_version())}:
         assert main(["onnx", str(folder.path), "-o", str(target), "--opset", str(opset)]) == 1
         error = capsys.readouterr().err
-        assert f"error: `opset` must be from 13 to {highest}, the newest" in error
+        assert f"error: `opset` must be from 13 to {highest}" in error
         assert f"Received: opset={opset}." in error and not target.exists()
 
 
@@ -200,31 +212,28 @@ def test_other_formats_take_a_size_and_a_density(folder, tmp_path, command):
     "options, message",
     [
         (["--opset", "9"], "`opset` must be from 13"),
-        (["--dynamic-size"], "needs a network on every pixel"),
+        (["--dynamic-size"], "dynamic.size` .*every pixel"),
         (["--density", "0"], "sampling_density"),
-        (["--quantise", "int8", "--dynamic-size"], "cannot go with `--dynamic-size`"),
-        (
-            ["--quantise", "int8", "--size", "40x40"],
-            "must have their size, (28, 28)",
-        ),
-        (["--calibrate", "x.png"], "`--calibrate` needs `--quantise int8`"),
+        (["--quantise", "int8", "--dynamic-size"], "`--quantise.*`--dynamic-size`"),
+        (["--quantise", "int8", "--size", "40x40"], r"\(28, 28\).*Received: .*\(40, 40\)"),
+        (["--calibrate", "x.png"], "`--calibrate` .*`--quantise int8`"),
     ],
     ids=str,
 )
 def test_what_cannot_be_done_is_said(folder, target, capsys, options, message):
     assert main(["onnx", str(folder.path), "-o", str(target), *options]) == 1
     captured = capsys.readouterr()
-    assert message in captured.err and captured.err.startswith("error: ")
+    assert re.search(message, captured.err) and captured.err.startswith("error: ")
     assert not target.exists()
 
 
 @pytest.mark.parametrize(
     "command, message",
     [
-        (["onnx"], "The output must be a file"),
-        (["litert"], "The output must be a file"),
-        (["saved-model"], "is a folder of other files, which are not replaced"),
-        (["hub", "--repo", "owner/net", "--dry-run"], "is a folder of other files"),
+        (["onnx"], "must be a file"),
+        (["litert"], "must be a file"),
+        (["saved-model"], "folder of other files"),
+        (["hub", "--repo", "owner/net", "--dry-run"], "folder of other files"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -232,14 +241,15 @@ def test_a_folder_of_the_user_is_not_replaced(folder, tmp_path, capsys, command,
     (tmp_path / "thesis.txt").write_text("years of work")
     name, *options = command
     assert main([name, str(folder.path), "-o", str(tmp_path), *options]) == 1
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert message in error and str(tmp_path) in error
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["onnx", "net", "--size", "40"], "must be HEIGHTxWIDTH, like 64x48, not '40'"),
+        (["onnx", "net", "--size", "40"], "HEIGHTxWIDTH, like 64x48, not '40'"),
         (["onnx", "net", "--exact", "--density", "1"], "not allowed with argument --exact"),
         (["onnx", "net", "--quantise", "int4"], "invalid choice: 'int4'"),
         (["hub", "net"], "required: --repo"),
@@ -269,10 +279,10 @@ def test_what_is_not_installed(folder, tmp_path, monkeypatch, capsys, command, p
     target = tmp_path / "out"
     assert main([name, str(folder.path), "-o", str(target), *options]) == 1
     missing = package.split(".")[0]
-    assert capsys.readouterr().err == (
-        f'error: {missing} is not installed. It comes with pip install "gdn-keras{extra}"; '
-        f'in a clone: pip install -e ".{extra}"\n'
-    )
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {missing} is not installed")
+    for words in (f'pip install "gdn-keras{extra}"', f'pip install -e ".{extra}"'):
+        assert words in error
     assert list(tmp_path.iterdir()) == []
 
 
@@ -289,8 +299,7 @@ def test_without_the_extras(folder, tmp_path):
     clone = make_clone(tmp_path / "clone")
     done = export(clone, "all", **environment)
     assert done.returncode == 1 and done.stdout == ""
-    words = 'error: onnx is not installed. It comes with pip install "gdn-keras[onnx]"'
-    assert words in done.stderr
+    assert "error: onnx " in done.stderr and 'pip install "gdn-keras[onnx]"' in done.stderr
     assert "Traceback" not in done.stderr
     target = str(tmp_path / "saved")
     done = export(clone, "saved-model", str(folder.path), "-o", target, **environment)
@@ -308,10 +317,7 @@ def test_formats_of_tensorflow_need_its_backend(folder, tmp_path, command, backe
         text=True,
     )
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert (
-        "error: SavedModel and LiteRT need the TensorFlow backend of Keras: set "
-        f"KERAS_BACKEND=tensorflow. Received: {backend!r}."
-    ) in done.stderr
+    assert re.search(f"error: .*KERAS_BACKEND=tensorflow.*Received: '{backend}'", done.stderr)
     assert not target.exists()
 
 

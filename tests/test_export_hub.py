@@ -5,6 +5,7 @@ import re
 import signal
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import processes
@@ -67,47 +68,89 @@ def hub(monkeypatch, tmp_path):
 # === From beginning to end, as users type it ===
 
 
-@pytest.mark.heavy
-def test_upload_and_load_back_in_fresh_processes(clone, folder, tmp_path):
-    images = load_samples(DATASET, size_factor=2).images[:6]
-    np.save(tmp_path / "images.npy", images)
-    data = sample_data_folder(tmp_path / "data")
+@pytest.fixture(scope="module")
+def uploaded(clone, folder, tmp_path_factory):
+    """A network with its int8 file, sent three times: killed, to the end, and once more."""
+    path = tmp_path_factory.mktemp("uploaded")
+    data = sample_data_folder(path / "data")
     # accuracies of a network that has learned nothing: int8 cannot lose any
     set_metrics(folder, accuracy=dict.fromkeys(folder.metrics.accuracy, 0.0), mean_accuracy=0.0)
     done = export(clone, "onnx", "net", "--quantise", "int8", GDN_KERAS_DATA=str(data))
     assert done.returncode == 0, done.stderr
+    images = load_samples(DATASET, size_factor=2).images[:6]
+    np.save(path / "images.npy", images)
     with HubServer() as hub:
-        environment = hub.environment(tmp_path / "home")
+        environment = hub.environment(path / "home")
         command = ["hub", "net", "--repo", REPO]
         killed_while_uploading(hub, clone, command, environment, folder.metrics.weights_sha256)
-        assert set(tip(hub)) == {".gitattributes"}  # the repository is there, and nothing in it
-
+        after_kill = set(tip(hub))
         done = export(clone, *command, **environment)
         assert done.returncode == 0, done.stderr
-        commit = hub.repositories[REPO].branches["main"]
-        assert len(hub.repositories[REPO].commits) == 2  # all files came in one commit
-        assert f"{REPO} at {commit}" in done.stdout
-        expected_files = {*zoo.FILES, CURVE, ".gitattributes", "metadata.json", "model.onnx"}
-        assert set(tip(hub)) == expected_files | {"model.int8.onnx", "model.int8.json"}
-        assert f"measured on {cpu.text(cpu.describe())}" in tip(hub)["README.md"].decode()
-        known = registry.read_registry(clone / "zoo")["net"]
-        assert (known.hub_repo, known.hub_revision) == (REPO, commit)
-
+        commits = [hub.repositories[REPO].branches["main"]]
+        counts = [len(hub.repositories[REPO].commits)]
         again = export(clone, *command, **environment)
         assert again.returncode == 0, again.stderr
-        assert hub.repositories[REPO].branches["main"] == commit  # nothing changed, no commit
+        yield SimpleNamespace(
+            path=path,
+            hub=hub,
+            environment=environment,
+            after_kill=after_kill,
+            printed=done.stdout,
+            commits=[*commits, hub.repositories[REPO].branches["main"]],
+            counts=[*counts, len(hub.repositories[REPO].commits)],
+            logits=predict(zoo.load(folder.path), images),
+        )
 
-        expected = predict(zoo.load(folder.path), images)
-        folder.path.rename(clone / "aside")  # now only the registry knows the network
-        try:
-            load = 'gdn_keras.zoo.load("net")'
-            assert_rounded(logits_of(load, clone, tmp_path, environment), expected)
-            assert any(f"/resolve/{commit}/" in request for request in hub.requests)
-        finally:
-            (clone / "aside").rename(folder.path)
-        load = f'keras.saving.load_model("hf://{REPO}")'
-        assert_rounded(logits_of(load, clone, tmp_path, environment), expected)
-        run_snippets(tip(hub)["README.md"].decode(), clone, environment)
+
+@pytest.mark.heavy
+def test_a_killed_upload_leaves_an_empty_repository(uploaded):
+    assert uploaded.after_kill == {".gitattributes"}
+
+
+@pytest.mark.heavy
+def test_all_files_come_in_one_commit_that_is_printed(uploaded):
+    assert uploaded.counts[0] == 2  # the first one has .gitattributes
+    assert f"{REPO} at {uploaded.commits[0]}" in uploaded.printed
+    files = {*zoo.FILES, CURVE, ".gitattributes", "metadata.json", "model.onnx"}
+    assert set(tip(uploaded.hub)) == files | {"model.int8.onnx", "model.int8.json"}
+
+
+@pytest.mark.heavy
+def test_the_same_network_makes_no_second_commit(uploaded):
+    assert uploaded.commits[0] == uploaded.commits[1]
+    assert uploaded.counts[0] == uploaded.counts[1]
+
+
+@pytest.mark.heavy
+def test_the_registry_has_repository_and_commit(uploaded, clone):
+    info = registry.read_registry(clone / "zoo")["net"]
+    assert (info.hub_repo, info.hub_revision) == (REPO, uploaded.commits[0])
+
+
+@pytest.mark.heavy
+def test_a_network_that_only_the_registry_knows_is_loaded_from_the_hub(uploaded, clone, folder):
+    folder.path.rename(clone / "aside")
+    try:
+        assert_rounded(logits_of('gdn_keras.zoo.load("net")', clone, uploaded), uploaded.logits)
+    finally:
+        (clone / "aside").rename(folder.path)
+    assert any(f"/resolve/{uploaded.commits[0]}/" in request for request in uploaded.hub.requests)
+
+
+@pytest.mark.heavy
+def test_keras_loads_the_network_from_the_hub(uploaded, clone):
+    load = f'keras.saving.load_model("hf://{REPO}")'
+    assert_rounded(logits_of(load, clone, uploaded), uploaded.logits)
+
+
+@pytest.mark.heavy
+def test_the_snippets_of_the_card_run(uploaded, clone):
+    run_snippets(tip(uploaded.hub)["README.md"].decode(), clone, uploaded.environment)
+
+
+@pytest.mark.heavy
+def test_the_card_names_the_cpu_that_int8_was_measured_on(uploaded):
+    assert cpu.text(cpu.describe()) in tip(uploaded.hub)["README.md"].decode()
 
 
 def killed_while_uploading(hub, clone, command, environment, oid):
@@ -121,15 +164,15 @@ def killed_while_uploading(hub, clone, command, environment, oid):
     process.communicate()
 
 
-def logits_of(load, clone, tmp_path, environment):
+def logits_of(load, clone, uploaded):
     code = f"""
         import gdn_keras, keras
         import numpy as np
-        images = np.load({str(tmp_path / "images.npy")!r}).astype("float32")
-        np.save({str(tmp_path / "logits.npy")!r}, {load}(images))
+        images = np.load({str(uploaded.path / "images.npy")!r}).astype("float32")
+        np.save({str(uploaded.path / "logits.npy")!r}, {load}(images))
     """
-    run_python(textwrap.dedent(code), clone, environment)
-    return np.load(tmp_path / "logits.npy")
+    run_python(textwrap.dedent(code), clone, uploaded.environment)
+    return np.load(uploaded.path / "logits.npy")
 
 
 def run_python(code, clone, environment):
@@ -168,7 +211,7 @@ def test_dry_run_sends_nothing_and_needs_no_token(folder, hub, tmp_path, monkeyp
     command = ["hub", str(folder.path), "--repo", REPO, "--dry-run", "-o", str(target)]
     assert main([*command, "--private"]) == 0
     output = capsys.readouterr().out
-    assert "would be sent to the private repository owner/net in one commit" in output
+    assert re.search("private .*owner/net", output)
     assert "nothing was sent" in output and "no int8 file" in output
     for file in target.iterdir():
         assert f"{file.stat().st_size:,}  {file.name}" in output
@@ -191,8 +234,7 @@ def test_a_network_without_class_names(hub, tmp_path, capsys):
 def test_the_card_says_what_the_hub_understands(built, folder):
     from huggingface_hub import ModelCard
 
-    card = ModelCard.load(built / "README.md")
-    data = card.data
+    data = ModelCard.load(built / "README.md").data
     assert data.library_name == "keras" and data.pipeline_tag == "image-classification"
     assert data.license == "apache-2.0"
     assert data.datasets == ["zalando-datasets/fashion_mnist"]
@@ -201,17 +243,21 @@ def test_the_card_says_what_the_hub_understands(built, folder):
     accuracy = zoo.info(folder.path).accuracy
     assert found == {f"size_factor_{size}": value for size, value in accuracy.items()}
     assert all(result.task_type == "image-classification" for result in data.eval_results)
+
+
+def test_the_card_has_figure_citation_and_sections_once_and_in_order(built):
+    text = (built / "README.md").read_text()
     for part in (f"![accuracy per size]({CURVE})", "@article{perzanowski2025scale", "## Accuracy"):
-        assert card.text.count(part) == 1
-    assert card.text.index("# net") < card.text.index("## Use") < card.text.index("## Accuracy")
+        assert text.count(part) == 1
+    assert text.index("# net") < text.index("## Use") < text.index("## Accuracy")
 
 
 @pytest.mark.parametrize("sigmas, holds", [((1.0,), False), ((0.7, 1.4), True)])
 def test_the_card_promises_other_sizes_only_with_several_channels(tmp_path, sigmas, holds):
     folder = write_tiny(tmp_path, "net", channel_sigmas=sigmas)
     card = hub_card(folder, zoo.info(folder.path), repo=REPO, deviation=0.0)
-    assert ("what is learned at one size holds at the others" in card) == holds
-    assert ("has one scale channel" in card and "at_scale(model, 2.0)" in card) != holds
+    assert ("holds at the others" in card) == holds
+    assert ("one scale channel" in card and "at_scale(model, 2.0)" in card) != holds
 
 
 def test_weights_are_there_once_and_the_same_network_gives_the_same_files(built, folder, tmp_path):
@@ -228,16 +274,20 @@ def test_a_damaged_keras_config_is_refused(built, tmp_path, config):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     data = json.loads((built / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**data, "config": config}))
-    with pytest.raises(ValueError, match=r"config\.json: the network's config must be an object"):
+    with pytest.raises(ValueError, match=r"config\.json: .*config must be an object"):
         zoo.read_folder(tmp_path)
 
 
-def test_a_downloaded_folder_or_a_missing_curve_is_refused(built, folder, tmp_path):
-    with pytest.raises(ValueError, match="was downloaded from the Hub; give a folder of zoo/"):
+def test_a_downloaded_folder_is_refused(built, tmp_path):
+    with pytest.raises(ValueError, match="downloaded.*zoo/"):
         upload.build(zoo.read_folder(built), tmp_path / "x", repo=REPO, exports=tmp_path)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_missing_curve_is_refused(tmp_path):
     bare = write_tiny(tmp_path, "net", dataset=DATASET)
     (bare.path / CURVE).unlink()
-    with pytest.raises(ValueError, match="has no accuracy.png, the curve"):
+    with pytest.raises(ValueError, match=r"no accuracy\.png"):
         upload.build(bare, tmp_path / "x", repo=REPO, exports=tmp_path)
     assert not (tmp_path / "x").exists()
 
@@ -265,19 +315,16 @@ def test_private(hub, built, folder):
     assert hub.repositories[REPO].private
     hub.repositories["owner/open"] = Repository()
     hub.commit("owner/open", {".gitattributes": b""})
-    with pytest.raises(ValueError, match="owner/open exists and is public"):
+    with pytest.raises(ValueError, match="owner/open .*public"):
         upload.upload(built, folder=folder, repo="owner/open", private=True)
 
 
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({"model.bin": b"1"}, "contains something else, not 'net'"),
-        (
-            {"recipe.json": b'{"name": "cifar_avg_2jet"}'},
-            "contains the network 'cifar_avg_2jet', not",
-        ),
-        ({"recipe.json": b"[]"}, "contains something else, not 'net'"),
+        ({"model.bin": b"1"}, "owner/net .*something else, not 'net'"),
+        ({"recipe.json": b'{"name": "cifar_avg_2jet"}'}, "owner/net .*'cifar_avg_2jet', not 'net'"),
+        ({"recipe.json": b"[]"}, "owner/net .*something else, not 'net'"),
     ],
 )
 def test_another_network_is_not_overwritten(hub, built, folder, files, message):
@@ -287,22 +334,25 @@ def test_another_network_is_not_overwritten(hub, built, folder, files, message):
     assert hub.repositories[REPO].branches["main"] == commit
 
 
-def test_tokens(hub, built, folder, monkeypatch, capsys):
+def test_a_wrong_token_is_rejected(hub, built, folder, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    with pytest.raises(PermissionError, match="The Hub rejects owner/net .401: .* access for 'own"):
+    with pytest.raises(PermissionError, match="owner/net .401: .*'owner"):
         upload.upload(built, folder=folder, repo=REPO)
+    assert hub.repositories == {}
+
+
+def test_without_a_token_nothing_is_asked(hub, folder, monkeypatch, capsys):
     monkeypatch.delenv("HF_TOKEN")
-    asked = len(hub.requests)
     assert main(["hub", str(folder.path), "--repo", REPO]) == 1
-    assert "no token for the Hub: set HF_TOKEN" in capsys.readouterr().err
-    assert len(hub.requests) == asked and hub.repositories == {}
+    assert re.search("no token.*HF_TOKEN", capsys.readouterr().err)
+    assert hub.requests == [] and hub.repositories == {}
 
 
 def test_no_network(hub, built, folder, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(ConnectionError, match=r"Could not upload owner/net to http://127.*again"):
+    with pytest.raises(ConnectionError, match=r"owner/net .*http://127\.0\.0\.1:9"):
         upload.upload(built, folder=folder, repo=REPO)
 
 
@@ -318,7 +368,7 @@ def test_no_network(hub, built, folder, monkeypatch):
 )
 def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, built, folder, fault):
     hub.faults = [fault]
-    with pytest.raises(ConnectionError, match="Nothing was published so far. Run the same command"):
+    with pytest.raises(ConnectionError, match="Nothing was published.*same command"):
         upload.upload(built, folder=folder, repo=REPO)
     assert set(tip(hub)) <= {".gitattributes"}
     hub.faults.clear()
@@ -342,8 +392,8 @@ def test_an_answer_that_is_lost(hub, built, folder):
         upload.upload(built, folder=folder, repo=REPO)
     made = hub.repositories[REPO].branches["main"]
     text = str(failure.value)
-    assert f"{REPO} has changed to {made}, by this upload if its response was lost" in text
-    assert "Nothing was published" not in text and "Run the same command again" in text
+    assert REPO in text and made in text and "same command" in text
+    assert "Nothing was published" not in text
     assert upload.upload(built, folder=folder, repo=REPO) == made
 
 
@@ -358,7 +408,7 @@ def test_a_hub_that_falls_silent(hub, built, folder):
         return take(method, path)
 
     hub.faults, hub.take_fault = [lost], take_fault
-    with pytest.raises(ConnectionError, match="It is unknown whether it was published"):
+    with pytest.raises(ConnectionError, match="unknown whether it was published"):
         upload.upload(built, folder=folder, repo=REPO)
     assert "README.md" in tip(hub)
 
@@ -371,10 +421,7 @@ def test_a_commit_that_cannot_be_loaded_back(hub, clone, folder, tmp_path, monke
     assert main(command) == 1
     made = hub.repositories[REPO].branches["main"]
     error = capsys.readouterr().err
-    assert (
-        f"error: {REPO}: published as {made}, but could not be loaded back; the registry was not "
-        "changed; run the same command again. ConnectionError: Could not download config.json"
-    ) in error
+    assert re.search(f"error: {REPO}: published as {made}, .*ConnectionError: .*config.json", error)
     assert (clone / "zoo" / "registry.json").exists() == known
     hub.faults.clear()
     assert main(command) == 0
@@ -385,4 +432,4 @@ def test_a_commit_that_cannot_be_loaded_back(hub, clone, folder, tmp_path, monke
 @pytest.mark.parametrize("repo", ["net", "a/b/c", "owner/", "hf://owner/net"])
 def test_bad_repository_names(folder, repo, capsys):
     assert main(["hub", str(folder.path), "--repo", repo, "--dry-run"]) == 1
-    assert f"`repo` must be OWNER/NAME. Received: repo={repo!r}" in capsys.readouterr().err
+    assert re.search(f"`repo` .*OWNER/NAME.*repo='{repo}'", capsys.readouterr().err)

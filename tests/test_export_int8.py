@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -78,8 +79,8 @@ def accepted(tmp_path_factory):
 
 
 def test_the_command_says_how_it_was_calibrated_and_checked(accepted):
-    assert "calibrating on 100 images: bundled samples" in accepted.output
-    assert f"the exact integers on {cpu.text(cpu.describe())}" in accepted.output
+    assert re.search("calibrating on 100 images: .*samples", accepted.output)
+    assert f"exact integers on {cpu.text(cpu.describe())}" in accepted.output
     files = sorted(path.name for path in accepted.target.parent.iterdir())
     assert files == [quantise.REPORT_FILE, quantise.INT8_FILE]
 
@@ -157,8 +158,8 @@ def test_a_bad_calibration_is_refused_and_no_file_is_left(trained, data, target,
         (target.parent / name).write_text("accepted earlier")
     assert main(command(trained, target, "--calibrate", str(pictures))) == 1
     captured = capsys.readouterr()
-    assert "calibrating on 1 images: given files" in captured.out
-    assert "int8 loses" in captured.err and "at most 1 is allowed. No file was kept" in captured.err
+    assert re.search("calibrating on 1 images: .*files", captured.out)
+    assert re.search("int8 loses .*at most 1 .*No file was kept", captured.err)
     assert list(target.parent.iterdir()) == []
 
 
@@ -175,35 +176,37 @@ def test_weights_of_8_bits_are_refused_and_no_file_is_left(
 
     monkeypatch.setattr(quantization, "quantize_static", quantize_static)
     assert main(command(trained, target)) == 1
-    assert "int8 weights must be at most 64" in capsys.readouterr().err
+    assert "weights must be at most 64" in capsys.readouterr().err
     assert list(target.parent.iterdir()) == []
-
     monkeypatch.setattr(quantise.integers, "check_weights", lambda model: None)
     monkeypatch.setattr(quantise, "MAX_LOSS", 100.0)
     assert main(command(trained, target)) == (1 if SATURATES else 0)
     error = capsys.readouterr().err
-    assert ("onnxruntime does not compute the integers of the int8 file" in error) == SATURATES
+    assert ("onnxruntime does not compute the integers" in error) == SATURATES
     assert target.exists() != SATURATES
 
 
 def test_calibration_files_that_are_not_there(trained, data, target, tmp_path, capsys):
     assert main(command(trained, target, "--calibrate", str(tmp_path / "none.png"))) == 1
-    assert "There is no file" in capsys.readouterr().err
+    assert "none.png" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(command(trained, target, "--calibrate", str(tmp_path / "empty"))) == 1
     assert "`--calibrate` found no files" in capsys.readouterr().err
 
 
-def test_the_whole_test_set_is_needed(trained, data, target, tmp_path, monkeypatch, capsys):
+def test_the_whole_test_set_is_needed(trained, data, target, capsys):
     set_metrics(trained, num_test_images=10_000)
     assert main(command(trained, target)) == 1
-    assert "must have 10,000 images at size 1.000, as metrics.json" in capsys.readouterr().err
+    assert re.search("10,000 images at size 1.000.*metrics.json", capsys.readouterr().err)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_the_data_are_needed(trained, target, tmp_path, monkeypatch, capsys):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv(raw.ENVIRONMENT_VARIABLE, str(tmp_path / "empty"))
     assert main(command(trained, target)) == 1
     error = capsys.readouterr().err
-    assert "accepted on the whole test set of fashion_mnist only" in error
-    assert "set GDN_KERAS_DATA" in error
+    assert re.search("test set of fashion_mnist.*GDN_KERAS_DATA", error)
     assert list(target.parent.iterdir()) == []
 
 
@@ -222,7 +225,7 @@ def test_interrupted_it_goes_on_with_the_next_size(data, target, tmp_path, monke
 
     monkeypatch.setattr(quantise.Evaluation, "_measure", interrupted)
     assert main(command(folder, target)) == 130
-    assert "the same command continues from here" in capsys.readouterr().err
+    assert "same command" in capsys.readouterr().err
     assert not target.exists()
     monkeypatch.setattr(quantise.Evaluation, "_measure", measure)
     assert main(command(folder, target)) == 0

@@ -140,7 +140,7 @@ saturating = functools.partial(network, WEIGHTS, output_step=20_000.0)
 
 
 def test_two_products_that_do_not_fit_into_16_bits_are_refused_on_every_cpu():
-    with pytest.raises(verify.ParityError, match=r"at most 64: .*without VNNI.*: 1\d\d in kernel"):
+    with pytest.raises(verify.ParityError, match=r"at most 64\b.*VNNI.*: 1\d\d in kernel"):
         integers.check_weights(saturating())
     assert 2 * 255 * integers.LARGEST_WEIGHT < 2**15 <= 2 * 255 * (integers.LARGEST_WEIGHT + 1)
     integers.check_weights(network(np.full((1, 1, 1, 1), -64)))
@@ -156,13 +156,11 @@ def test_a_cpu_that_saturates_is_noticed(tmp_path, signed):
     if not SATURATES:
         integers.check_runtime(path, BRIGHT)
         return
-    with pytest.raises(
-        verify.ParityError, match="not compute the integers.*on this CPU, "
-    ) as error:
+    with pytest.raises(verify.ParityError, match="not compute the integers") as error:
         integers.check_runtime(path, BRIGHT)
     assert cpu.text(cpu.describe()) in str(error.value)
     if not signed:
-        assert "1 of 2 maps deviate by more than rounding, map by" in str(error.value)
+        assert "1 of 2 maps" in str(error.value)
 
 
 def test_what_saturation_does():

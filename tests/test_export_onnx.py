@@ -119,18 +119,22 @@ def test_scales_and_signature():
     np.testing.assert_array_equal(selected, best.argmax(axis=1))
 
 
-def test_refusals():
-    model = build_model(small_config(sampling_density=0.7))
-    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=0.7, reach=None"):
-        to_onnx(model, dynamic_size=True)
-    model = build_model(small_config(reach=1.0))
-    with pytest.raises(ValueError, match="every pixel.*Received: sampling_density=None, reach=1.0"):
-        to_onnx(model, dynamic_size=True)
-    model = build_model(small_config(padding="mirror"))
-    with pytest.raises(ValueError, match="that pads every layer.*Received: padding='mirror'"):
-        to_onnx(model, dynamic_size=True)
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"sampling_density": 0.7}, "every pixel.*Received: sampling_density=0.7, reach=None"),
+        ({"reach": 1.0}, "every pixel.*Received: sampling_density=None, reach=1.0"),
+        ({"padding": "mirror"}, "pads every layer.*Received: padding='mirror'"),
+    ],
+)
+def test_networks_of_one_size_are_refused_where_any_is_asked_for(changes, message):
+    with pytest.raises(ValueError, match=message):
+        to_onnx(build_model(small_config(**changes)), dynamic_size=True)
+
+
+def test_an_opset_that_is_too_old_is_refused():
     with pytest.raises(ValueError, match="`opset` must be from 13.*Received: opset=9"):
-        to_onnx(model, opset=9)
+        to_onnx(build_model(small_config()), opset=9)
 
 
 @pytest.fixture(scope="module")

@@ -289,10 +289,8 @@ def test_a_broken_image_gives_a_message_and_the_page_goes_on(visit):
     file = {"name": "broken.png", "mimeType": "image/png", "buffer": b"not a png"}
     page.set_input_files("#file", file)
     page.get_by_role("alert").wait_for()
-    assert page.inner_text("#problem") == (
-        "broken.png is not an image that this browser can read. Expected: PNG, JPEG, WebP or the "
-        "like. Received: image/png, 9 bytes."
-    )
+    problem = page.inner_text("#problem")
+    assert re.search(r"broken\.png .*Expected: PNG.*Received: image/png, 9 bytes", problem)
     visit.slide(2)
     page.locator("#samples button").first.click()
     visit.answered(2)
@@ -306,9 +304,8 @@ def test_a_missing_network_gives_a_message(program, folder, tmp_path):
     with served(tmp_path) as url, visiting(program, url) as visit:
         visit.page.goto(url)
         visit.page.get_by_role("alert").wait_for()
-        assert visit.page.inner_text("#problem") == (
-            "models/fashion_single_2jet.onnx: expected a network, received HTTP 404."
-        )
+        problem = visit.page.inner_text("#problem")
+        assert re.search(r"models/fashion_single_2jet\.onnx: .*HTTP 404", problem)
 
 
 @pytest.mark.heavy
@@ -337,10 +334,9 @@ def test_screenshots(program, url, look):
 # === Without a browser ===
 
 
-@pytest.fixture
-def small_runtime(tmp_path, monkeypatch):
-    """An archive of the package in the cache, with other content; npm is not to be found."""
-    cache = tmp_path / "cache" / "gdn_keras"
+def cache_small_runtime(folder, patch):
+    """Put an archive of the package into the cache, with other content; npm is not to be found."""
+    cache = folder / "cache" / "gdn_keras"
     cache.mkdir(parents=True)
     path = cache / f"{runtime.PACKAGE}-{runtime.VERSION}.tgz"
     with tarfile.open(path, "w:gz") as archive:
@@ -348,20 +344,32 @@ def small_runtime(tmp_path, monkeypatch):
             entry = tarfile.TarInfo(name)
             entry.size = 4
             archive.addfile(entry, io.BytesIO(b"code"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(runtime, "INTEGRITY", runtime.integrity(path))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    patch.setenv("PATH", str(folder))
+    patch.setattr(runtime, "INTEGRITY", runtime.integrity(path))
     return path
 
 
-def test_the_folder(small_runtime, tmp_path, capsys):
-    several = write_tiny(tmp_path, "several", dataset="rescaled_fashion_mnist")
-    one = write_tiny(tmp_path, "one", dataset="rescaled_fashion_mnist", channel_sigmas=(1.0,))
-    path = tmp_path / "page"
-    command = ["page", str(several.path), str(one.path), "-o", str(path)]
-    assert main(command) == 0
-    files = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
-    assert files == {
+@pytest.fixture
+def small_runtime(tmp_path, monkeypatch):
+    return cache_small_runtime(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def small_page(tmp_path_factory):
+    """The page of two small networks. Tests leave it as it is."""
+    path = tmp_path_factory.mktemp("small")
+    several = write_tiny(path, "several", dataset="rescaled_fashion_mnist")
+    one = write_tiny(path, "one", dataset="rescaled_fashion_mnist", channel_sigmas=(1.0,))
+    with pytest.MonkeyPatch.context() as patch:
+        cache_small_runtime(path, patch)
+        assert main(["page", str(several.path), str(one.path), "-o", str(path / "page")]) == 0
+    return path / "page"
+
+
+def test_the_folder_has_networks_runtime_samples_and_licences(small_page):
+    files = small_page.rglob("*")
+    assert {file.relative_to(small_page).as_posix() for file in files if file.is_file()} == {
         *STATIC,
         "page.json",
         "README.md",
@@ -373,24 +381,42 @@ def test_the_folder(small_runtime, tmp_path, capsys):
         "samples/fashion_mnist.png",
         "samples/LICENCES.md",
     }
-    assert "MIT License" in (path / "ort" / "LICENSE").read_text()
-    (family,) = json.loads((path / "page.json").read_text())["families"]
+    assert "MIT License" in (small_page / "ort" / "LICENSE").read_text()
+
+
+def test_the_page_knows_its_networks_and_how_images_are_shown(small_page):
+    (family,) = json.loads((small_page / "page.json").read_text())["families"]
     assert [network["name"] for network in family["networks"]] == ["several", "one"]
     assert (family["canvas"], family["side"], family["surroundings"]) == (72, 28, "black")
-    outputs = {output.name for output in onnx.load(path / "models/one.onnx").graph.output}
+
+
+def test_networks_of_the_page_give_logits_of_every_scale(small_page):
+    outputs = {output.name for output in onnx.load(small_page / "models/one.onnx").graph.output}
     assert {"logits", "scale_logits"} <= outputs
-    sheet = np.asarray(Image.open(path / "samples/fashion_mnist.png"))
+
+
+def test_samples_of_the_page_are_those_of_the_data_set(small_page):
+    (family,) = json.loads((small_page / "page.json").read_text())["families"]
+    sheet = np.asarray(Image.open(small_page / "samples/fashion_mnist.png"))
     samples = load_samples("fashion_mnist")
-    first = samples.images[samples.labels == 3][4, ..., 0]
-    np.testing.assert_array_equal(sheet[3 * 28 : 4 * 28, 4 * 28 : 5 * 28], first)
+    expected = samples.images[samples.labels == 3][4, ..., 0]
+    np.testing.assert_array_equal(sheet[3 * 28 : 4 * 28, 4 * 28 : 5 * 28], expected)
     assert family["samples"]["labels"][34] == 3
-    with served(path) as url:
-        for file, kind in (("", "text/html"), ("page.js", "text/javascript")):
-            with urllib.request.urlopen(url + file) as answer:
-                assert answer.headers["Content-Type"].startswith(kind)
-    (path / "page.json").unlink()
-    assert main(command) == 1
-    assert "is a folder of other files, which are not replaced" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file, kind", [("", "text/html"), ("page.js", "text/javascript")])
+def test_files_are_served_with_their_type(small_page, file, kind):
+    with served(small_page) as url, urllib.request.urlopen(url + file) as answer:
+        assert answer.headers["Content-Type"].startswith(kind)
+
+
+def test_a_folder_of_other_files_is_not_replaced(tmp_path, capsys):
+    network = write_tiny(tmp_path, "net", dataset="rescaled_fashion_mnist")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.html").write_text("years of work")
+    assert main(["page", str(network.path), "-o", str(tmp_path / "mine")]) == 1
+    assert f"{tmp_path / 'mine'} is a folder of other files" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["index.html"]
 
 
 def test_the_page_names_no_other_host():
@@ -405,9 +431,9 @@ def test_the_page_names_no_other_host():
     [
         (
             ["stir_emoji_mid_drop"],
-            r"networks of \('rescaled_cifar10', 'rescaled_fashion.*Received: stir_emoji_mid_drop",
+            r"`names` .*'rescaled_cifar10', 'rescaled_fashion.*Received: stir_emoji_mid_drop",
         ),
-        (["fashion_avg_2jet"] * 2, r"different networks. Received twice: \['fashion_avg_2jet'\]"),
+        (["fashion_avg_2jet"] * 2, r"different.*twice: \['fashion_avg_2jet'\]"),
     ],
 )
 def test_networks_that_the_page_cannot_show(names, message):
@@ -423,7 +449,7 @@ def test_a_runtime_with_another_hash_is_not_kept(small_runtime, tmp_path, monkey
         return folder / "x.tgz"
 
     monkeypatch.setattr(runtime, "_npm_pack", npm_pack)
-    with pytest.raises(ValueError, match="must have the integrity sha512-.* Received: sha512-"):
+    with pytest.raises(ValueError, match="sha512-.*Received: sha512-"):
         runtime.find_archive()
     assert small_runtime.read_bytes() == b"damaged"
     assert list(small_runtime.parent.iterdir()) == [small_runtime]
@@ -431,10 +457,10 @@ def test_a_runtime_with_another_hash_is_not_kept(small_runtime, tmp_path, monkey
 
 def test_npm_is_missing_or_fails(small_runtime, tmp_path):
     small_runtime.unlink()
-    with pytest.raises(FileNotFoundError, match="fetched once with npm. Expected: `npm` on the"):
+    with pytest.raises(FileNotFoundError, match="Expected: `npm`"):
         runtime.find_archive()
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\necho no connection >&2\nexit 1\n")
     npm.chmod(0o755)
-    with pytest.raises(ConnectionError, match="must fetch one archive. Received: no connection"):
+    with pytest.raises(ConnectionError, match="Received: no connection"):
         runtime.find_archive()

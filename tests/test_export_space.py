@@ -1,5 +1,7 @@
 """The page as a Space on the Hub, over real HTTP against the server of `hub_server`."""
 
+import re
+
 import pytest
 from hub_server import TOKEN, Fault, connected
 from zoo_tools import write_tiny
@@ -53,14 +55,13 @@ def test_a_dry_run_is_the_default_and_sends_nothing(hub, command, tmp_path, monk
     monkeypatch.delenv("HF_TOKEN")
     assert main(command) == 0
     output = capsys.readouterr().out
-    assert f"would be sent to the Space {REPO} in one commit" in output
-    assert "dry run: nothing was sent; `--publish` sends it" in output
+    assert REPO in output and re.search("nothing was sent.*`--publish`", output)
     for name, file in space.files_of(tmp_path / "page").items():
         assert f"{file.stat().st_size:,}  {name}" in output
     assert hub.requests == []
 
 
-def test_one_commit_with_all_files_and_none_if_nothing_changed(hub, command, tmp_path, capsys):
+def test_all_files_come_in_one_commit_that_is_printed(hub, command, tmp_path, capsys):
     assert main([*command, "--publish"]) == 0
     files = space.files_of(tmp_path / "page")
     assert {name: file.read_bytes() for name, file in files.items()} == {
@@ -69,12 +70,15 @@ def test_one_commit_with_all_files_and_none_if_nothing_changed(hub, command, tmp
     repository = hub.repositories[NAME]
     assert repository.sdk == "static" and not repository.private
     assert len(repository.commits) == 2  # the Hub's own, and ours
-    commit = repository.branches["main"]
-    assert f"the Space {REPO} at {commit}" in capsys.readouterr().out
+    assert f"{REPO} at {repository.branches['main']}" in capsys.readouterr().out
+
+
+def test_updates_remove_what_no_longer_belongs_and_are_made_once(hub, command, tmp_path):
+    assert main(command) == 0
+    space.upload(tmp_path / "page", repo=REPO)
     hub.commit(NAME, {"models/old.onnx": b"of another page", "NOTES.md": b"the owner's"})
-    assert main([*command, "--publish"]) == 0
+    commit = space.upload(tmp_path / "page", repo=REPO)
     assert "models/old.onnx" not in tip(hub) and tip(hub)["NOTES.md"] == b"the owner's"
-    commit = repository.branches["main"]
     assert space.upload(tmp_path / "page", repo=REPO) == commit
 
 
@@ -95,17 +99,15 @@ def test_private(hub, command):
 def test_another_space_is_not_overwritten(hub, command, capsys):
     commit = hub.commit(NAME, {"app.py": b"print()", "README.md": b""})
     assert main([*command, "--publish"]) == 1
-    assert (
-        f"The Space {REPO} must be empty or hold a page with a page.json. Received: ['app.py']"
-        in capsys.readouterr().err
-    )
+    error = capsys.readouterr().err
+    assert re.search(rf"{REPO} .*page\.json.*Received: \['app\.py'\]", error)
     assert hub.repositories[NAME].branches["main"] == commit
 
 
 def test_a_failed_upload_publishes_nothing_and_can_be_repeated(hub, command, capsys):
     hub.faults = [Fault("/commit/main", method="POST", status=500, times=100)]
     assert main([*command, "--publish"]) == 1
-    assert "Nothing was published so far. Run the same command" in capsys.readouterr().err
+    assert re.search("Nothing was published.*same command", capsys.readouterr().err)
     assert set(tip(hub)) == {".gitattributes"}
     hub.faults.clear()
     assert main([*command, "--publish"]) == 0
@@ -121,14 +123,17 @@ def test_what_arrived_is_looked_at(hub, command, capsys, monkeypatch):
 
     monkeypatch.setattr(hub, "commit", change)
     assert main([*command, "--publish"]) == 1
-    assert "Received others, or none, for ['page.js']" in capsys.readouterr().err
+    assert re.search(r"Received .*\['page\.js'\]", capsys.readouterr().err)
 
 
 def test_a_token_is_needed_before_the_work(hub, command, monkeypatch, tmp_path, capsys):
     monkeypatch.delenv("HF_TOKEN")
     assert main([*command, "--publish"]) == 1
-    assert "no token for the Hub: set HF_TOKEN" in capsys.readouterr().err
+    assert re.search("no token.*HF_TOKEN", capsys.readouterr().err)
     assert hub.requests == [] and not (tmp_path / "page").exists()
+
+
+def test_a_wrong_token_is_rejected(hub, command, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", f"{TOKEN}, but wrong")
     assert main([*command, "--publish"]) == 1
-    assert f"The Hub rejects {REPO} (401" in capsys.readouterr().err
+    assert f"{REPO} (401" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 
 import pytest
 
@@ -96,13 +97,12 @@ def test_the_hours_of_a_plan_by_hand(everywhere):
         *("fashion_avg_2jet", "", "train, evaluate", "1", f"{gflop:.2f}", f"{32 * 60_000:,}"),
         *(f"{training:,.0f}", f"{evaluation:,.0f}", f"{hours:.2f}"),
     ]
-    assert f": {hours:.1f} hours of one GPU that sustains 20 TFLOP/s." in text
+    assert re.search(rf"{hours:.1f} hours of one GPU .*20 TFLOP/s", text)
 
 
 def test_networks_whose_data_are_not_counted_are_named(everywhere):
     text = describe(plan_of(["stir_sign_mid_drop", "fashion_avg_2jet"], everywhere), tflops=10)
-    last = text.splitlines()[-1]
-    assert last == "Not in the sum, as the size of their data is unknown: stir_sign_mid_drop."
+    assert text.endswith(": stir_sign_mid_drop.")
 
 
 def test_derived_networks_of_the_paper_budget_are_measured_on_every_pixel(everywhere):
@@ -137,7 +137,14 @@ def test_what_is_finished_is_not_done_again(everywhere):
         "tiny_max": [(EVALUATE, True)],
         "tiny_lse": [(TRAIN, False), (EVALUATE, True)],
     }
-    # with another seed it is trained and measured, but does not replace the published one
+
+
+def test_another_seed_is_trained_and_measured_but_replaces_no_published_network(everywhere):
+    finished = Finished(
+        runs=frozenset({"tiny_single-seed0"}),
+        evaluated=frozenset({"tiny_single-seed0"}),
+        published=frozenset({"tiny_single"}),
+    )
     other = dataclasses.replace(PAPER, seed=1)
     (row,) = plan_of(["tiny_single"], everywhere, options=other, finished=finished).rows
     assert [(job.step, job.publish) for job in row.jobs] == [(TRAIN, False), (EVALUATE, False)]
@@ -148,9 +155,10 @@ def test_trials_are_neither_derived_nor_published_nor_started_from(everywhere):
     plan = plan_of(["tiny_single", "tiny_avg", "tiny_avg_transfer"], everywhere, options=options)
     assert [job.run for job in plan.jobs] == ["tiny_single@epochs3-seed0", "tiny_avg@epochs3-seed0"]
     assert all(job.step == TRAIN and not job.after for job in plan.jobs)
-    assert plan.left_out == {
-        "tiny_avg_transfer": "derived without training, so there is nothing to try"
-    }
+    assert list(plan.left_out) == ["tiny_avg_transfer"]
+
+
+def test_a_trial_with_holdout_starts_from_one_with_holdout(everywhere):
     holdout = RunOptions(trial=Trial(holdout=True))
     plan = plan_of(["tiny_single", "tiny_avg"], everywhere, options=holdout)
     assert plan.rows[1].source == "tiny_single@holdout"
@@ -158,7 +166,7 @@ def test_trials_are_neither_derived_nor_published_nor_started_from(everywhere):
     assert plan.rows[1].jobs[0].source == "tiny_single@holdout"
 
 
-def test_recipes_without_data_are_left_out(data, tmp_path, capsys, monkeypatch):
+def test_recipes_without_data_are_left_out(data, tmp_path, capsys):
     where = ["--data", str(data), "--storage", str(tmp_path)]
     assert main(["sweep", "--all", "--budget", "paper", "--dry-run", *where]) == 0
     printed = capsys.readouterr().out
@@ -170,8 +178,11 @@ def test_recipes_without_data_are_left_out(data, tmp_path, capsys, monkeypatch):
         if not recipe.dataset.startswith(("fashion", "rescaled_fashion", "stir_emoji"))
     }
     assert "Left out: cifar_avg_2jet: Missing data_batch_1.bin" in printed
-    assert "cifar_avg_2jet_transfer: derived from cifar_single_2jet, which is neither" in printed
-    # without a data folder, what can be downloaded is not left out
+    assert re.search("cifar_avg_2jet_transfer: .*cifar_single_2jet", printed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_data_folder_what_can_be_downloaded_is_planned(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
     assert main(["sweep", "*", "--budget", "paper", "--dry-run", "--storage", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
@@ -246,9 +257,8 @@ def test_a_terminal_has_one_table_and_a_log_has_lines(monkeypatch):
     assert screen.getvalue().count("\x1b[3F\x1b[J") == 3  # over the three lines before
     assert max(len(line) for line in screen.getvalue().splitlines()[:3]) == 30
     lines = log.getvalue().splitlines()
-    assert [line.split() for line in lines] == [
-        "a train failed: no data; set aside, see a.log".split()
-    ]
+    (line,) = lines
+    assert re.search("a +train +failed: no data.*a.log", line)
     monkeypatch.setattr(table.lines, "LINE_SECONDS", -1.0)
     live.show(schedule, {})
     assert log.getvalue().splitlines()[1:] == ["0 running, 1 waiting, 0 done, 0 failed"]

@@ -55,7 +55,7 @@ def test_a_storage_keeps_files(storage, tmp_path):
 
 
 def test_a_storage_of_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="`--storage` must be a folder or a URL .*: nosuch://x"):
+    with pytest.raises(ValueError, match="`--storage` .*URL.*nosuch://x"):
         Storage.locate("nosuch://x").read("file")
 
 
@@ -145,7 +145,7 @@ def test_a_full_storage_loses_nothing(data, uninterrupted, tmp_path, monkeypatch
         assert outcomes[0].kind == DONE
         assert storage.read(f"{RUN}/{state.WEIGHTS}") == uninterrupted
         log = storage.read(f"logs/{RUN}.train.log").decode()
-        assert "[Errno 28] No space left on device. Continuing." in log
+        assert "No space left on device. Continuing" in log
     finally:
         subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
         working.join(LIMIT)
@@ -177,7 +177,7 @@ def test_a_run_that_another_process_holds_is_waited_for(tmp_path):
     with locking.lock(tmp_path / RUN):
         waiting.start()
         wait_for(lambda: held.progress().problem)
-        assert held.progress().problem == f"Another process is working on {tmp_path / RUN}."
+        assert str(tmp_path / RUN) in held.progress().problem
         stopped = Worker(storage, options=OPTIONS, data=None)
         stopped.stop()
         assert stopped.work(JOB).kind == STOPPED
@@ -186,8 +186,8 @@ def test_a_run_that_another_process_holds_is_waited_for(tmp_path):
     assert outcomes[0].message.startswith("FileNotFoundError: Missing train-images")
 
 
-@pytest.mark.heavy
-def test_networks_are_published_with_tables_and_a_report(single, tmp_path, capsys):
+@pytest.fixture(scope="module")
+def published(single, tmp_path_factory):
     """From a finished run in the storage to everything that a clone has of it."""
     storage = Storage.locate("memory://published")
     run = "tiny_single-seed0"
@@ -204,11 +204,22 @@ def test_networks_are_published_with_tables_and_a_report(single, tmp_path, capsy
         (docs / "REPORT.md").write_text("It works.")
 
     write_results(storage, report=report)
-    storage.fetch("zoo", into=tmp_path)
-    ours, theirs = (zoo.read_folder(p / "tiny_single") for p in (tmp_path / "zoo", single.zoo))
+    path = tmp_path_factory.mktemp("published")
+    storage.fetch("zoo", into=path)
+    return storage, path / "zoo"
+
+
+@pytest.mark.heavy
+def test_a_worker_publishes_what_the_commands_publish(published, single):
+    ours, theirs = (zoo.read_folder(p / "tiny_single") for p in (published[1], single.zoo))
     assert ours.metrics.accuracy == theirs.metrics.accuracy
     assert ours.weights_file.read_bytes() == theirs.weights_file.read_bytes()
-    assert read_registry(tmp_path / "zoo")["tiny_single"].trained
+
+
+@pytest.mark.heavy
+def test_registry_tables_and_report_have_what_is_published(published):
+    storage, path = published
+    assert read_registry(path)["tiny_single"].trained
     assert b"tiny_single" in storage.read("zoo/results.csv")
     assert b"](../zoo/tiny_single)" in storage.read("docs/networks.md")
     assert storage.read("docs/REPORT.md") == b"It works."

@@ -130,7 +130,7 @@ def test_compensated_integrated_kernels_are_narrower():
 
 def test_the_old_name_of_compensate_integration():
     new = JetLayer(2, sigma=1.0, method="integrated", compensate_integration=True)
-    with pytest.warns(FutureWarning, match="`compensate` has been renamed to `compensate_integr"):
+    with pytest.warns(FutureWarning, match="`compensate` .*`compensate_integration`"):
         layer = JetLayer(2, sigma=1.0, method="integrated", compensate=True, name=new.name)
     assert layer.get_config() == new.get_config()
     saved = new.get_config()
@@ -303,7 +303,7 @@ def test_clamp():
         ({"truncation": 1.0}, "`truncation` must be between"),
         (
             {"compensate_integration": True},
-            "`compensate_integration` must be False unless method is 'integrated'",
+            "`compensate_integration` must be False unless",
         ),
         ({"learned_ratio": 7.0}, "`ratio_range` must be (low, high) with 0.001 <= low"),
         ({"learned_ratio": 1.0, "ratio_range": (0.0, 2.0)}, "`ratio_range` must be (low, high)"),
@@ -323,10 +323,10 @@ def test_wrong_arguments(arguments, text):
 @pytest.mark.parametrize(
     "sigma, shapes, text",
     [
-        (1.0, [(2, 9, 9)], "takes images, (batch, height, width, channels)"),
-        (1.0, [(2, 9, 9, 1), (2, 9, 9, 1)], "one tensor for one sigma and a list of tensors"),
-        ((1.0, 2.0), [(2, 9, 9, 1)], "one tensor for one sigma and a list of tensors"),
-        ((1.0, 2.0), [(2, 9, 9, 1), (2, 9, 9, 3)], "the same known number of channels"),
+        (1.0, [(2, 9, 9)], "(batch, height, width, channels)"),
+        (1.0, [(2, 9, 9, 1), (2, 9, 9, 1)], "one tensor for one sigma"),
+        ((1.0, 2.0), [(2, 9, 9, 1)], "a list of tensors"),
+        ((1.0, 2.0), [(2, 9, 9, 1), (2, 9, 9, 3)], "number of channels"),
     ],
 )
 def test_wrong_inputs(sigma, shapes, text):
@@ -338,7 +338,7 @@ def test_wrong_inputs(sigma, shapes, text):
 
 
 def test_unknown_number_of_channels():
-    with pytest.raises(ValueError, match="the same known number of channels"):
+    with pytest.raises(ValueError, match="known number of channels"):
         JetLayer(3, sigma=1.0)(keras.Input((9, 9, None)))
 
 
@@ -346,7 +346,7 @@ def test_unknown_number_of_channels():
 def test_images_of_another_size_than_built_for(size):
     layer = JetLayer(3, sigma=1.0)
     layer(np.ones((1, 9, 10, 1), "float32"))
-    with pytest.raises(ValueError, match=r"built for images of 9 x 10 samples. Received: \(1, "):
+    with pytest.raises(ValueError, match=rf"9 x 10 .*Received: \(1, {size[0]}, {size[1]}, 1\)"):
         layer(np.ones((1, *size, 1), "float32"))
 
 
@@ -379,5 +379,5 @@ def test_images_of_unknown_size(changes, padding):
 
 
 def test_learned_scales_need_a_known_size():
-    with pytest.raises(ValueError, match="`learned_ratio` takes images of known size. Received: "):
+    with pytest.raises(ValueError, match="`learned_ratio` .*known size.*Received: "):
         JetLayer(3, sigma=2.0, learned_ratio=1.0)(keras.Input((None, 8, 2)))

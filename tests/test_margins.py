@@ -1,5 +1,7 @@
 """How large a difference between networks must be before it counts."""
 
+import re
+
 import numpy as np
 import pytest
 from report_tools import claim_with, curve, folder, recipe_of
@@ -38,21 +40,27 @@ def pair(at_avg: dict, at_max: dict, **records: dict) -> ZooResults:
 # --- training ---
 
 
-def test_images_after_the_split_by_hand():
-    single = record(SINGLE, 360_000)
-    average = record(AVERAGE, 180_000, (SINGLE, 360_000))
-    early = record(MAX, 30_000, (AVERAGE, 60_000), (SINGLE, 360_000))  # of an unfinished average
-    assert images_after_split(single, single) == (0, 0)
-    assert images_after_split(average, single) == (180_000, 0)
-    assert images_after_split(early, average) == (30_000, 120_000)
-    assert images_after_split(average, early) == (120_000, 30_000)
-    assert images_after_split(early, single) == (90_000, 0)
-    scratch = record(AVERAGE, 500_000)
-    assert images_after_split(scratch, single) == (500_000, 360_000)
-    other_seed = single | {"seed": 1}
-    assert images_after_split(other_seed, single) == (360_000, 360_000)
-    assert images_after_split(record(MAX, 9, (SINGLE, None)), single) is None
-    assert images_after_split(record(MAX, None), single) is None
+ALONE = record(SINGLE, 360_000)
+AVERAGED = record(AVERAGE, 180_000, (SINGLE, 360_000))
+EARLY = record(MAX, 30_000, (AVERAGE, 60_000), (SINGLE, 360_000))  # of an unfinished average
+
+
+@pytest.mark.parametrize(
+    "first, second, images",
+    [
+        (ALONE, ALONE, (0, 0)),
+        (AVERAGED, ALONE, (180_000, 0)),
+        (EARLY, AVERAGED, (30_000, 120_000)),
+        (AVERAGED, EARLY, (120_000, 30_000)),
+        (EARLY, ALONE, (90_000, 0)),
+        (record(AVERAGE, 500_000), ALONE, (500_000, 360_000)),  # from scratch
+        (ALONE | {"seed": 1}, ALONE, (360_000, 360_000)),
+        (record(MAX, 9, (SINGLE, None)), ALONE, None),  # unknown
+        (record(MAX, None), ALONE, None),
+    ],
+)
+def test_images_after_the_split_by_hand(first, second, images):
+    assert images_after_split(first, second) == images
 
 
 def test_what_is_even_training():
@@ -67,8 +75,11 @@ def test_what_is_even_training():
     assert uneven(120_000, 59_000) and uneven(59_000, 120_000)
     started = {"ancestors": [{"name": AVERAGE, "seed": 0, "images": 1_200_000}]}
     results = pair(flat, flat, **{MAX: started | {"images_seen": 600_000}})
-    text = "uneven: 600,000 against 0 images after the split"
-    assert uneven_training(MAX, AVERAGE, results) == text
+    assert re.search("600,000 against 0 images", uneven_training(MAX, AVERAGE, results))
+
+
+def test_less_than_an_epoch_is_uneven_training():
+    flat = curve(0.9, 0.9, 0.9)
     less_than_an_epoch = {"images_seen": 20_000, "stages": [{"name": "together", "epochs": 0.5}]}
     siblings = {
         name: less_than_an_epoch | {"ancestors": [{"name": SINGLE, "seed": 0, "images": 360_000}]}
@@ -134,7 +145,7 @@ def test_uneven_training_needs_more():
         assert judge(claim, pair(*curves)).verdict == even
         judgement = judge(claim, pair(*curves, **{MAX: started}))
         assert judgement.verdict == verdict
-        assert judgement.extent == "uneven: 1,200,000 against 0 images after the split"
+        assert "1,200,000 against 0 images" in judgement.extent
 
 
 def test_a_mean_over_sizes_is_no_surer_than_one_size():

@@ -143,7 +143,7 @@ def test_whole_numbers_are_pixels_too():
     np.testing.assert_array_equal(evaluate(model, images.astype("uint8")), evaluate(model, images))
 
 
-def test_every_intermediate_is_at_hand():
+def test_every_intermediate_is_available():
     model = small_model(spatial_selection="max", scale_pooling="max")
     images = random_images(model.config)
     for layer, width in enumerate(model.config.layer_widths, start=1):
@@ -155,13 +155,17 @@ def test_every_intermediate_is_at_hand():
         scale_logits, np.stack([m.max(axis=(1, 2)) for m in maps], axis=1)
     )
     np.testing.assert_array_equal(evaluate(model, images), scale_logits.max(axis=1))
+
+
+def test_maps_of_one_scale_channel_are_no_list():
     single = small_model(channel_sigmas=(1.0,), spatial_selection="max")
-    assert evaluate(single.maps_model(), images).shape == (2, 13, 12, 3)
-    for wrong in (0, 4, -1):
-        with pytest.raises(
-            ValueError, match=f"`layer` must be from 1 to 3. Received: layer={wrong}"
-        ):
-            model.maps_model(wrong)
+    assert evaluate(single.maps_model(), random_images(single.config)).shape == (2, 13, 12, 3)
+
+
+@pytest.mark.parametrize("wrong", [0, 4, -1])
+def test_layers_that_there_are_not_have_no_maps(wrong):
+    with pytest.raises(ValueError, match=f"`layer` must be from 1 to 3.*layer={wrong}"):
+        small_model().maps_model(wrong)
 
 
 def test_plans_of_a_config():

@@ -197,17 +197,21 @@ def test_adapting_leaves_the_model_alone():
     assert model.config == small_config()
 
 
-def test_weights_that_do_not_fit_are_refused_and_nothing_is_copied():
+def test_changes_that_the_weights_do_not_fit_are_refused():
     model = make()
-    with pytest.raises(ValueError, match="weights of layer 'jet_2' do not fit: the source has"):
+    with pytest.raises(ValueError, match="'jet_2'"):
         adapt(model, widths=(4, 6))
-    with pytest.raises(ValueError, match="weights of layer 'jet_1' do not fit"):
+    with pytest.raises(ValueError, match="'jet_1'"):
         adapt(model, jet_order=3)
-    with pytest.raises(ValueError, match="Unknown config field 'sigmas'"):
+    with pytest.raises(ValueError, match="'sigmas'"):
         adapt(model, sigmas=(1.0,))
+
+
+def test_of_weights_that_do_not_fit_none_are_copied():
+    model = make()
     target = make(widths=(4, 6))
     before = [keras.ops.convert_to_numpy(w) for w in target.weights]
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="'jet_2'"):
         copy_weights(model, target)
     for old, new in zip(before, target.weights, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(new), old)

@@ -118,5 +118,5 @@ def test_saved_model_goes_on_training_from_the_same_state(tmp_path):
 @pytest.mark.parametrize("name", ["sigma_learning_rate_factor", "sigma_weight_decay"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_bad_numbers(name, value):
-    with pytest.raises(ValueError, match=rf"`{name}` must be a number >= 0. Received: {name}="):
+    with pytest.raises(ValueError, match=f"`{name}` must be a number >= 0.*{name}={value}"):
         ScaleAdamW(0.01, **{name: value})

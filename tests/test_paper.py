@@ -89,24 +89,37 @@ def test_statistics_name_recipes_and_hold_probabilities(table):
         assert all(0 <= p <= 1 for _, *probabilities in cells for p in probabilities)
 
 
-def test_claims_are_well_formed():
+def test_no_claim_is_made_twice_and_every_section_has_one():
     assert len({claim.text + claim.section for claim in CLAIMS}) == len(CLAIMS)
-    for claim in CLAIMS:
-        assert set(claim.models + claim.rivals) <= set(RECIPES), claim.text
-        assert claim.models
-        assert claim.measure in (None, "accuracy", "drop", "gain", "mean", "flatter")
-        compares = claim.measure in ("gain", "mean", "flatter")
-        assert len(claim.rivals) == (len(claim.models) if compares else 0)
-        assert not compares or all(a != b for a, b in zip(claim.models, claim.rivals, strict=True))
-        assert (claim.measure is None) == (claim.size_factors == ())
-        sizes = OBJECT_SIZES if claim.models[0].startswith("stir_") else SIZE_FACTORS
-        assert set(claim.size_factors) <= set(sizes)
-        assert claim.measure or (claim.low is None and claim.high is None)
-        if claim.low is not None and claim.high is not None:
-            assert claim.low < claim.high or claim.printed
-            assert claim.printed or compares  # "somewhat better" has no number
-    sections = {claim.section for claim in CLAIMS}
-    assert sections == set(SECTIONS)
+    assert {claim.section for claim in CLAIMS} == set(SECTIONS)
+
+
+def compares(claim: Claim) -> bool:
+    return claim.measure in ("gain", "mean", "flatter")
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.section)
+def test_a_claim_is_about_networks_that_have_recipes(claim):
+    assert claim.models and set(claim.models + claim.rivals) <= set(RECIPES)
+    assert len(claim.rivals) == (len(claim.models) if compares(claim) else 0)
+    if compares(claim):
+        assert all(a != b for a, b in zip(claim.models, claim.rivals, strict=True))
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.section)
+def test_a_claim_measures_something_at_sizes_that_there_are(claim):
+    assert claim.measure in (None, "accuracy", "drop", "gain", "mean", "flatter")
+    assert (claim.measure is None) == (claim.size_factors == ())
+    sizes = OBJECT_SIZES if claim.models[0].startswith("stir_") else SIZE_FACTORS
+    assert set(claim.size_factors) <= set(sizes)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.section)
+def test_bounds_of_a_claim_are_ordered(claim):
+    assert claim.measure or (claim.low is None and claim.high is None)
+    if claim.low is not None and claim.high is not None:
+        assert claim.low < claim.high or claim.printed
+        assert claim.printed or compares(claim)  # "somewhat better" has no number
 
 
 @pytest.mark.parametrize(
@@ -123,26 +136,26 @@ def test_bounds_are_the_printed_numbers(claim):
 # --- claim_values ---
 
 
-def test_measures_by_hand():
+@pytest.mark.parametrize(
+    "measure, factors, rest, expected",
+    [
+        ("accuracy", (0.5, 1.0), {}, [80.0, 90.0]),
+        ("drop", (0.5, 2.0), {}, [10.0, 5.0]),
+        ("gain", (0.5, 2.0), {"rivals": ("b",)}, [10.0, -1.0]),
+        ("gain", (0.5, 2.0), {"rivals": ("b",), "on_average": True}, [4.5]),
+        ("flatter", (0.5, 1.0, 2.0), {"rivals": ("b",)}, [11.0]),  # 91 - 70 - (90 - 80)
+        (None, (), {}, None),
+        ("accuracy", (SMALLER[1],), {}, None),  # not measured
+        ("gain", (0.5,), {"rivals": ("missing",)}, None),
+    ],
+)
+def test_measures_by_hand(measure, factors, rest, expected):
     accuracies = {
         "a": {0.5: 80.0, 1.0: 90.0, 2.0: 85.0},
         "b": {0.5: 70.0, 1.0: 91.0, 2.0: 86.0},
     }
-
-    def values(measure, factors, **rest):
-        claim = Claim(
-            section="", text="", models=("a",), measure=measure, size_factors=factors, **rest
-        )
-        return claim_values(claim, accuracies)
-
-    assert values("accuracy", (0.5, 1.0)) == [80.0, 90.0]
-    assert values("drop", (0.5, 2.0)) == [10.0, 5.0]
-    assert values("gain", (0.5, 2.0), rivals=("b",)) == [10.0, -1.0]
-    assert values("gain", (0.5, 2.0), rivals=("b",), on_average=True) == [4.5]
-    assert values("flatter", (0.5, 1.0, 2.0), rivals=("b",)) == [11.0]  # 91 - 70 - (90 - 80)
-    assert values(None, ()) is None
-    assert values("accuracy", (SMALLER[1],)) is None  # not measured
-    assert values("gain", (0.5,), rivals=("missing",)) is None
+    claim = Claim(section="", text="", models=("a",), measure=measure, size_factors=factors, **rest)
+    assert claim_values(claim, accuracies) == expected
 
 
 # --- the prose against the tables ---

@@ -16,7 +16,7 @@ from gdn_keras.classify import classify, read_image
 from gdn_keras.datasets import load_samples
 from gdn_keras.explain import activation_maps, localise, scale_logits
 
-RANGE = r"should have pixels in 0…255, but 1 of 1 have values from 0(\.\d+)? to 1, .*pixel_range="
+RANGE = r"0…255, .*1 of 1 .*from 0(\.\d+)? to 1, .*pixel_range="
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_pixels_in_0_to_1_are_told(model, images):
             function(model, unit(images))
     with pytest.warns(UserWarning, match=RANGE):
         localise(model, unit(images)[0])
-    with pytest.warns(UserWarning, match="2 of 3 have values from .* the first of them number 0"):
+    with pytest.warns(UserWarning, match="2 of 3 .*number 0"):
         classify(model, np.concatenate([unit(images), images[:1], unit(images)]))
 
 
@@ -67,7 +67,7 @@ def test_pixels_in_0_to_1_are_told(model, images):
 def test_other_ranges_are_told(model, lowest, highest):
     image = np.full((1, 13, 12, 2), lowest, float)
     image[0, 0, 0] = highest
-    with pytest.warns(UserWarning, match=f"have values from {lowest} to {highest}"):
+    with pytest.warns(UserWarning, match=f"from {lowest} to {highest}"):
         classify(model, image)
 
 
@@ -92,7 +92,7 @@ def test_a_network_for_pixels_in_0_to_1(model, images, tmp_path):
     again = keras.saving.load_model(tmp_path / "net.keras")
     assert again.config.pixel_range == (0, 1)
     assert_rounded(evaluate(again, images / 255), expected)
-    with pytest.warns(UserWarning, match="should have pixels in 0…1, but 3 of 3 have values"):
+    with pytest.warns(UserWarning, match="0…1, .*3 of 3"):
         classify(adapted, images)
 
 
@@ -119,7 +119,7 @@ def test_exports_take_them_too(model, images):
     logits = onnx_runner(proto.SerializeToString())(images / 255)["logits"]
     np.testing.assert_allclose(logits, evaluate(model, images), atol=1e-4)
     assert any("raw pixels 0…1," in p.value for p in proto.metadata_props)
-    with pytest.raises(ValueError, match=r"`uint8` needs a network for pixels 0…255.*\(0, 1\)"):
+    with pytest.raises(ValueError, match=r"`uint8` .*0…255.*\(0, 1\)"):
         to_onnx(adapt(model, pixel_range=(0, 1)), uint8=True)
 
 
@@ -128,7 +128,7 @@ def test_the_command_line_tells_the_range(folder, capsys, tmp_path):
     assert main(["predict", str(folder), str(tmp_path / "bits.png"), "--json"]) == 0
     captured = capsys.readouterr()
     assert len(json.loads(captured.out)) == 1
-    assert captured.err.startswith("warning: `images` should have pixels in 0…255, but 1 of 1")
+    assert re.match("warning: `images` .*0…255, .*1 of 1", captured.err)
 
 
 # === Values that are not finite, and no values at all ===
@@ -138,7 +138,7 @@ def test_the_command_line_tells_the_range(folder, capsys, tmp_path):
 def test_values_that_are_not_finite_are_located(model, images, value):
     images = images.copy()
     images[2, 7, 5, 1] = images[2, 9, 0, 0] = value
-    where = f"must have finite pixels. Received: {value} at image 2, row 7, column 5, channel 1, 2"
+    where = f".*finite.*Received: {value} at image 2, row 7, column 5, channel 1, 2"
     calls = [
         lambda: model(images),
         lambda: model.predict(images, verbose=0),
@@ -147,9 +147,9 @@ def test_values_that_are_not_finite_are_located(model, images, value):
         lambda: activation_maps(model, images),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=re.escape(f"`images` {where}")):
+        with pytest.raises(ValueError, match=f"`images` {where}"):
             call()
-    with pytest.raises(ValueError, match=re.escape(f"`pixels` {where}")):
+    with pytest.raises(ValueError, match=f"`pixels` {where}"):
         classify(model, images)
     with pytest.raises(ValueError, match="`image` must .* at row 7, column 5, channel 1, 2 such"):
         localise(model, images[2])
@@ -180,7 +180,7 @@ def test_a_float_tiff_in_0_to_1(tmp_path):
     np.testing.assert_array_equal(image.pixels[..., 0], np.round(255 * ramp))
     assert "values 0…1 taken as 0…255" in image.how
     Image.fromarray(ramp * np.nan).save(tmp_path / "nan.tif")
-    with pytest.raises(ValueError, match="nan.tif has colour mode F with values from nan to nan"):
+    with pytest.raises(ValueError, match="nan.tif .*mode F .*from nan to nan"):
         fitted(tmp_path / "nan.tif")
 
 
@@ -204,9 +204,9 @@ def test_damaged_tiffs(tmp_path):
 
 
 def test_a_url_keeps_its_slashes(capsys, folder):
-    with pytest.raises(ValueError, match="^https://a.org//b.png is a URL, not an image file; down"):
+    with pytest.raises(ValueError, match="^https://a.org//b.png is a URL"):
         fitted("https://a.org//b.png")
     assert main(["predict", str(folder), "https://a.org/b.png"]) == 1
     assert "error: https://a.org/b.png is a URL" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="hf://owner/repo for the Hub.*name='https://a.org/b'"):
+    with pytest.raises(ValueError, match="hf://owner/repo.*name='https://a.org/b'"):
         zoo.load("https://a.org/b")

@@ -354,9 +354,7 @@ def test_placement_times_kernel_is_the_matrix(padding):
 
 def test_kernel_wider_than_planned_is_refused():
     axis = plan_channel((80, 80), sigmas=(1.0,), smoothing=Smoothing(), ring=1).layers[0].rows
-    with pytest.raises(
-        ValueError, match="`length` must be what the window was planned for at most"
-    ):
+    with pytest.raises(ValueError, match="`length` .*Received: .*31"):
         placement(axis, 31, "zero")
 
 

@@ -57,22 +57,38 @@ def smallest_text(figure) -> float:
 # --- scale generalisation ---
 
 
-def test_scale_generalisation_shows_every_curve_and_the_training_size():
-    figure, axes = new_figure()
-    ax = axes[0, 0]
+@pytest.fixture
+def generalisation():
+    """The axes with both curves, the training size and the paper's range."""
+    ax = new_figure()[1][0, 0]
     plot_scale_generalisation(CURVES, ax, training_size=1.0, paper={"paper": (1.0, 92.5, 93.5)})
-    lines = lines_of(ax)
+    return ax
+
+
+def test_scale_generalisation_shows_every_curve(generalisation):
+    lines = lines_of(generalisation)
     for label, curve in CURVES.items():
         np.testing.assert_allclose(lines[label].get_xdata(), FACTORS)
         np.testing.assert_allclose(lines[label].get_ydata(), list(curve.values()))
-    assert legend_of(ax) == ["single", "average", "paper"]
-    assert any(line.get_linestyle() == ":" and set(line.get_xdata()) == {1.0} for line in ax.lines)
-    assert "trained" in [text.get_text() for text in ax.texts]
-    assert ax.get_xscale() == "log"
+    assert legend_of(generalisation) == ["single", "average", "paper"]
+
+
+def test_scale_generalisation_marks_the_training_size(generalisation):
+    dotted = [line for line in generalisation.lines if line.get_linestyle() == ":"]
+    assert any(set(line.get_xdata()) == {1.0} for line in dotted)
+    assert "trained" in [text.get_text() for text in generalisation.texts]
+
+
+def test_size_factors_have_a_logarithmic_axis(generalisation):
+    ax = generalisation
+    assert ax.get_xscale() == "log" and "size factor" in ax.get_xlabel()
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["½", "1/√2", "1", "√2", "2"]
     np.testing.assert_allclose(ax.get_xticks(minor=True), FACTORS[1::2])
-    assert "size factor" in ax.get_xlabel() and ax.get_ylabel() == "test accuracy (%)"
-    low, high = ax.get_ylim()
+
+
+def test_accuracies_fill_their_axis(generalisation):
+    assert generalisation.get_ylabel() == "test accuracy (%)"
+    low, high = generalisation.get_ylim()
     assert low < 63 - 5 and 93 < high <= 101  # room for the legend below, none wasted above
 
 
@@ -154,25 +170,41 @@ def test_palette_is_told_apart_without_colour():
 # --- object sizes ---
 
 
-def test_object_sizes_are_shaded_where_the_network_was_trained():
+@pytest.fixture
+def object_sizes():
+    """The figure of one network of ours and two others, and its axes."""
     sizes = range(17, 65)
     ours = {"GaussDerNet": {size: 90.0 for size in sizes}}
     others = {name: {size: 60.0 + size / 4 for size in sizes} for name in ("SESN", "DISCO")}
     figure, axes = new_figure()
-    ax = axes[0, 0]
-    plot_object_sizes(ours, ax, training_sizes=(33, 48), others=others)
-    (span,) = ax.patches
+    plot_object_sizes(ours, axes[0, 0], training_sizes=(33, 48), others=others)
+    return figure, axes[0, 0]
+
+
+def test_object_sizes_are_shaded_where_the_network_was_trained(object_sizes):
+    (span,) = object_sizes[1].patches
     assert span.get_x() == 32.5 and span.get_x() + span.get_width() == 48.5
+
+
+def test_our_network_stands_out_among_others(object_sizes):
+    figure, ax = object_sizes
     lines = lines_of(ax)
-    assert set(lines) == {"GaussDerNet", "SESN", "DISCO"}
+    assert list(lines) == ["GaussDerNet", "SESN", "DISCO"]
     assert lines["GaussDerNet"].get_linewidth() > lines["SESN"].get_linewidth()
     assert lines["SESN"].get_linestyle() == "--" and lines["SESN"].get_color() != PALETTE[0]
-    assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
     legend_below(figure, ax)
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list(lines)
+
+
+def test_object_sizes_are_in_pixels(object_sizes):
+    ax = object_sizes[1]
+    assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
+
+
+def test_no_accuracy_above_100_is_labelled():
     ax = new_figure()[1][0, 0]
     plot_object_sizes({"perfect": {17: 98.0, 64: 100.0}}, ax, training_sizes=(33, 48))
-    assert ax.get_ylim() == (93, 101) and max(ax.get_yticks()) <= 100  # no accuracy of 101 %
+    assert ax.get_ylim() == (93, 101) and max(ax.get_yticks()) <= 100
 
 
 def test_a_legend_below_names_the_lines_of_all_panels_once():
@@ -213,24 +245,37 @@ def histogram() -> np.ndarray:
     return shares
 
 
-def test_scale_selection_shows_shares_and_their_mean():
+@pytest.fixture
+def selection():
+    """The figure of the histogram above, and its axes."""
     figure, axes = new_figure()
-    ax = axes[0, 0]
-    plot_scale_selection(
-        histogram(), ax, size_factors=FACTORS, channel_sigmas=SIGMAS, title="all images"
-    )
+    options = {"size_factors": FACTORS, "channel_sigmas": SIGMAS, "title": "all images"}
+    plot_scale_selection(histogram(), axes[0, 0], **options)
+    return figure, axes[0, 0]
+
+
+def test_scale_selection_shows_shares(selection):
+    figure, ax = selection
     mesh = ax.collections[0]
     np.testing.assert_allclose(mesh.get_array(), 100 * histogram().T)
     assert mesh.get_clim()[0] == 0
+    assert len(figure.axes) == 2  # the other one has the colour bar
+
+
+def test_scale_selection_shows_the_mean_and_slope_one_through_it(selection):
+    ax = selection[1]
     mean = lines_of(ax)["mean"]
     np.testing.assert_allclose(mean.get_xdata(), np.log2(FACTORS))
     np.testing.assert_allclose(mean.get_ydata(), np.log2(FACTORS) - 0.25, atol=1e-12)
-    expected = ax.lines[1]  # slope one through the mean at size factor 1
+    expected = ax.lines[1]  # through the mean at size factor 1
     np.testing.assert_allclose(expected.get_ydata() - expected.get_xdata(), -0.25, atol=1e-12)
+
+
+def test_axes_of_scale_selection(selection):
+    ax = selection[1]
     assert [t.get_text() for t in ax.get_yticklabels()][3:] == ["1", "1.41", "2", "2.83"]
     assert ax.get_title() == "all images" and "px" in ax.get_ylabel()
     assert ax.get_xlim() == (-1.125, 1.125) and ax.get_ylim() == (-1.75, 1.75)
-    assert len(figure.axes) == 2
 
 
 @pytest.mark.parametrize(
@@ -323,25 +368,38 @@ def test_colour_images_keep_their_colours():
 # --- sigmas ---
 
 
-def test_sigmas_and_the_fit():
-    _, axes = new_figure()
-    ax = axes[0, 0]
+@pytest.fixture
+def sigmas():
+    """The axes with two networks, the law of the paper and a fit to one of the networks."""
+    ax = new_figure()[1][0, 0]
     plot_sigmas(
         {"learned": [0.5, 0.8, 1.4], "other": [0.4, 1.0, 2.0]},
         ax,
         fits={"paper": (0.5, 1.7), "other": (0.4, 2.2)},
     )
-    lines = lines_of(ax)
-    np.testing.assert_array_equal(lines["learned"].get_xdata(), [1, 2, 3])
-    np.testing.assert_array_equal(lines["learned"].get_ydata(), [0.5, 0.8, 1.4])
-    np.testing.assert_allclose(lines["paper"].get_ydata(), [0.5, 0.85, 1.445])
-    assert lines["paper"].get_linestyle() == "--"
-    assert legend_of(ax) == ["learned", "other", "paper"]
-    fit = lines["_fit of other"]  # in the colour of its network
+    return ax
+
+
+def test_sigmas_are_shown_by_layer(sigmas):
+    learned = lines_of(sigmas)["learned"]
+    np.testing.assert_array_equal(learned.get_xdata(), [1, 2, 3])
+    np.testing.assert_array_equal(learned.get_ydata(), [0.5, 0.8, 1.4])
+    assert legend_of(sigmas) == ["learned", "other", "paper"]
+    assert sigmas.get_yscale() == "log" and sigmas.get_ylabel() == "σ (pixels)"
+    np.testing.assert_array_equal(sigmas.get_xticks(), [1, 2, 3])
+
+
+def test_a_law_is_dashed(sigmas):
+    law = lines_of(sigmas)["paper"]
+    np.testing.assert_allclose(law.get_ydata(), [0.5, 0.85, 1.445])
+    assert law.get_linestyle() == "--"
+
+
+def test_a_fit_is_dashed_in_the_colour_of_its_network(sigmas):
+    lines = lines_of(sigmas)
+    fit = lines["_fit of other"]
     np.testing.assert_allclose(fit.get_ydata(), [0.4, 0.88, 1.936])
     assert fit.get_color() == lines["other"].get_color() and fit.get_linestyle() == "--"
-    assert ax.get_yscale() == "log" and ax.get_ylabel() == "σ (pixels)"
-    np.testing.assert_array_equal(ax.get_xticks(), [1, 2, 3])
 
 
 # --- files ---

@@ -1,6 +1,7 @@
 """What is published: golden images where the data set has none, the card's words and figure."""
 
 import dataclasses
+import re
 import types
 
 import numpy as np
@@ -38,7 +39,7 @@ def test_every_data_set_has_golden_images(dataset):
 def test_images_of_no_bundled_shape_are_refused():
     recipe = RECIPES[SIGN]
     other = dataclasses.replace(recipe, config=recipe.config.replace(input_size=(65, 64)))
-    with pytest.raises(ValueError, match=r"a bundled set. Received: images of \(65, 64, 3\)"):
+    with pytest.raises(ValueError, match=r"Received: .*\(65, 64, 3\)"):
         golden_samples(other)
 
 
@@ -103,19 +104,21 @@ def test_dropout_and_epochs_are_told():
 
 def test_what_the_text_of_the_paper_names_is_compared_with_ours():
     text = card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.65))
-    assert "networks reach 85 to 86 %. Here: 80.00 %.\n" in text
-    assert "lose about 8 to 10 ppt from size factor 1 to 1/2. Here: 10.00 ppt.\n" in text
-    assert "lose 7 to 9 ppt from size factor 1 to 2. Here: 15.00 ppt.\n" in text
-    assert "without numbers" not in text
-    silent = card_of("fashion_lse_2jet", curve(0.7, 0.8, 0.65))
-    assert "in a figure, without numbers.\n" in silent and "Here:" not in silent
+    assert re.search(r"85 to 86 %.*Here: 80\.00 %", text)
+    assert re.search(r"8 to 10 ppt .*1 to 1/2\..*Here: 10\.00 ppt", text)
+    assert re.search(r"7 to 9 ppt .*1 to 2\..*Here: 15\.00 ppt", text)
+
+
+def test_what_the_paper_only_draws_is_not_compared():
+    text = card_of("fashion_lse_2jet", curve(0.7, 0.8, 0.65))
+    assert "section 7.3" in text and "Here:" not in text
 
 
 def test_images_of_ancestors_are_told():
     names = ("fashion_avg_2jet", "other")
     before = tuple(Ancestor(name=name, seed=0, images=210_000) for name in names)
     text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)
-    assert "Budget `cpu`: 1,234 images after 420,000 of its ancestors, in 1 minute on" in text
+    assert re.search(r"`cpu`: 1,234 images after 420,000\b.*\b1 minute\b", text)
 
 
 def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
@@ -123,14 +126,14 @@ def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
     (short,) = record_of("stir_emoji_mid_drop").stages
     long = dataclasses.replace(short, epochs=20)
     few = card_of("stir_emoji_mid_drop", flat, stages=(long,))
-    assert "(sampling density 1/√2) and for fewer images." in few
+    assert re.search("budget.* 24 epochs.*sampling density 1/√2.*fewer images", few)
     half = Ancestor(name="stir_emoji_mid_nodrop", seed=0, images=617)  # as many images again
     many = card_of("stir_emoji_mid_drop", flat, stages=(long,), ancestors=(half,))
-    assert "**less than the paper's budget** of 24 epochs" in many
-    assert "(sampling density 1/√2).\n" in many and "fewer images" not in many
+    assert re.search("budget.* 24 epochs.*sampling density 1/√2", many)
+    assert "fewer images" not in many
     more = dataclasses.replace(long, name="more")
     full = card_of("stir_emoji_mid_drop", flat, stages=(long, more), budget="paper")
-    assert ", the full schedule of the paper and more. " in full
+    assert "full schedule of the paper and more" in full and "24 epochs" not in full
 
 
 COARSE = "on coarse grids (sampling density 1/√2)"
@@ -155,12 +158,13 @@ def test_cards_say_how_the_network_is_computed(name, measured, trained):
         return card(RECIPES[name], config=config, metrics=metrics, record=record)
 
     text = text_of(config)
-    assert f"test images per size, {measured}." in text
-    less = text.partition("less than the paper's budget")[2].partition("\n")[0]
-    assert f"it was trained {trained} and for fewer images." in less
+    assert f", {measured}." in text
+    less = re.compile("less than the paper's budget.*32 epochs on every pixel: (.*)")
+    assert f"{trained} and for fewer images" in less.search(text)[1]
     text = text_of(RECIPES[name].config)
-    assert "test images per size, on every pixel." in text
-    assert "32 epochs on every pixel: it was trained for fewer images.\n" in text
+    assert ", on every pixel." in text
+    reason = less.search(text)[1]
+    assert "for fewer images" in reason and "sampling" not in reason and "reach" not in reason
 
 
 def test_cards_name_learned_sigmas_that_ended_at_a_bound():
@@ -168,36 +172,34 @@ def test_cards_name_learned_sigmas_that_ended_at_a_bound():
     config = RECIPES[name].config.replace(sampling_density=DENSITY)
     metrics = dataclasses.replace(metrics_of(name, {"1.000": 0.9}), clamped_sigmas=(1, 3))
     text = card(RECIPES[name], config=config, metrics=metrics, record=record_of(name))
-    assert "sigma of layer 1 ended at a bound of its range, 0.15 to 9:" in text
-    assert "sigma of layer 3 ended at a bound of its range, 1 to 9:" in text
+    assert re.search(r"layer 1 .*bound.* 0\.15 to 9\b", text)
+    assert re.search(r"layer 3 .*bound.* 1 to 9\b", text)
     assert "bound" not in card_of(name, {"1.000": 0.9})
 
 
 def test_cards_name_the_cpu():
     nine = curve(0.8, 0.9, 0.8)
-    assert "in 1 minute on An Old CPU (AVX2). Seed" in card_of(
-        "fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)"
-    )
-    assert "in 1 minute on the machine it was trained on." in card_of("fashion_avg_2jet", nine)
+    old = card_of("fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)")
+    assert "1 minute on An Old CPU (AVX2)." in old
+    assert "1 minute on the machine" in card_of("fashion_avg_2jet", nine)
 
 
 def test_cards_of_stir_say_what_is_measured_on_what():
     flat = {str(size): 0.9 for size in range(17, 65)}
     text = card_of("stir_emoji_mid_drop", flat)
     assert "| size | 17 | 23 | 29 | 35 | 41 | 46 | 52 | 58 | 64 | mean |" in text
-    assert "9 of 48 are shown, metrics.json and the mean have all." in text
-    assert "over all sizes: SESN 78.59, DISCO 81.55, PixelPool 84.29, CNN 59.38." in text
-    assert "the same 36 icons as the training images" in text
+    assert "9 of 48" in text and "metrics.json" in text
+    assert "SESN 78.59, DISCO 81.55, PixelPool 84.29, CNN 59.38" in text
+    assert "36 icons" in text
     other = card_of("stir_gtsrb_mid_drop", flat)
-    assert "icons" not in other and "Published" not in other and "9 of 48" in other
+    assert "icons" not in other and "SESN" not in other and "9 of 48" in other
 
 
 def test_cards_of_mirrored_networks_say_what_the_border_is():
     text = card_of("cifar_avg_2jet_mirror", curve(0.7, 0.8, 0.75))
-    assert "The image is extended by mirroring (padding `mirror`)" in text
-    assert "as `cifar_avg_2jet` does. The idea came when test accuracies" in text
-    assert "\nThe images of this data set were made in the same way" in text
-    assert "shows this network's accuracy" not in text  # the paper does not have it
+    assert re.search("padding `mirror`.*`cifar_avg_2jet`.*test accuracies", text)
+    assert "below size factor 2 are extended by mirroring" in text  # of the data set
+    assert "The paper (section" not in text  # which does not have this network
     assert "mirror" not in card_of("cifar_avg_2jet", curve(0.7, 0.8, 0.75))
 
 
@@ -217,15 +219,30 @@ def test_other_sizes_are_promised_to_several_channels_only():
     assert one in text and several not in text
 
 
-def test_licences_are_those_of_the_samples():
-    """The words of SAMPLES.md: where no licence is stated, none is claimed."""
-    table = (SAMPLE_FOLDER / "SAMPLES.md").read_text()
-    for words in ("stated by its authors, who ask to be cited", "belong to their owners"):
-        assert words in table and words in get("cifar10").licence
-    words = "came with the files; its authors ask to be cited"
-    assert words in table and words in get("stir_gtsrb").licence
-    assert "free for research" not in " ".join(get(name).licence for name in names())
-    assert "no licence is stated" in card_of("cifar_avg_2jet", curve(0.8, 0.9, 0.8))
+def licence_of_samples(name: str) -> str:
+    """The last cell of the row of a data set in SAMPLES.md."""
+    lines = (SAMPLE_FOLDER / "SAMPLES.md").read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith(f"| `samples_{name}.npz`")]
+    return row.strip("| ").rpartition("|")[2].strip()
+
+
+@pytest.mark.parametrize("name, licence", [("fashion_mnist", "MIT"), ("stir_emoji", "CC BY 4.0")])
+def test_the_licence_of_a_data_set_is_that_of_its_samples(name, licence):
+    assert licence_of_samples(name).startswith(licence) and licence in get(name).licence
+
+
+@pytest.mark.parametrize("name", ["cifar10", "stir_gtsrb"])
+def test_where_no_licence_is_stated_none_is_claimed(name):
+    assert licence_of_samples(name).startswith("none") and "no licence" in get(name).licence
+    assert "cited" in licence_of_samples(name) and "cited" in get(name).licence
+
+
+def test_no_licence_is_limited_to_research():
+    assert not [name for name in names() if "research" in get(name).licence]
+
+
+def test_the_card_has_the_licence_of_the_data():
+    assert get("cifar10").licence in card_of("cifar_avg_2jet", curve(0.8, 0.9, 0.8))
 
 
 # === The figure ===
@@ -248,6 +265,6 @@ def test_the_figure_of_stir_shades_the_sizes_trained_on():
     recipe = RECIPES[SIGN]
     flat = {str(size): 0.97 for size in range(17, 65)}
     (ax,) = draw_accuracy(recipe, metrics_of(SIGN, flat)).axes
-    assert ax.get_xlabel() == "size of the object (pixels)"
+    assert "pixels" in ax.get_xlabel()
     assert ax.lines[0].get_label() == "average pooling" and len(ax.lines[0].get_xdata()) == 48
     assert ax.patches

@@ -121,23 +121,32 @@ def pairs(config: GaussDerNetConfig) -> int:
 
 
 @pytest.mark.parametrize("column, name", list(enumerate(COLUMNS)))
-def test_tables_1_and_2(column, name):
-    recipe, config = get(name), get(name).config
-    row = {words: values[column] for words, values in (TABLE_1 | TABLE_2).items()}
-    assert len(config.channel_sigmas) == row["Number of scale channels"]
-    ends = config.channel_sigmas[0], config.channel_sigmas[-1]
-    assert ends == pytest.approx(row["Initial scale value range"])
-    assert config.sigma_ratio == row["Relative scale ratio"]
-    assert config.num_layers == row["Number of layers"]
-    assert config.widths == row["Intermediate feature channels"]
-    assert config.spatial_selection == row["Spatial selection method"]
-    assert round(6 * pairs(config), -3) == row["Number of network parameters"]
-    assert config.input_size == row["Input image size"]
-    assert recipe.learning_rate == row["Initial learning rate"]
+def test_table_1(column, name):
+    config = get(name).config
+    row = {words: values[column] for words, values in TABLE_1.items()}
+    row["Initial scale value range"] = pytest.approx(row["Initial scale value range"])
+    assert row == {
+        "Number of scale channels": len(config.channel_sigmas),
+        "Initial scale value range": (config.channel_sigmas[0], config.channel_sigmas[-1]),
+        "Relative scale ratio": config.sigma_ratio,
+        "Number of layers": config.num_layers,
+        "Intermediate feature channels": config.widths,
+        "Spatial selection method": config.spatial_selection,
+        "Number of network parameters": round(6 * pairs(config), -3),
+        "Input image size": config.input_size,
+    }
+
+
+@pytest.mark.parametrize("column, name", list(enumerate(COLUMNS)))
+def test_table_2(column, name):
+    recipe = get(name)
+    assert {words: values[column] for words, values in TABLE_2.items()} == {
+        "Initial learning rate": recipe.learning_rate,
+        "Batch size": recipe.batch_size,
+        "Number of training epochs": recipe.epochs,
+        "Weight decay": recipe.weight_decay,
+    }
     assert recipe.final_learning_rate == 1e-5
-    assert recipe.batch_size == row["Batch size"]
-    assert recipe.epochs == row["Number of training epochs"]
-    assert recipe.weight_decay == row["Weight decay"]
 
 
 def test_parameter_counts_of_the_paper():
@@ -151,16 +160,19 @@ def test_tables_9_and_10(name, ratio, sigmas):
     assert config.sigma_ratio == ratio
     assert config.channel_sigmas == pytest.approx(sigmas)
     if "_single_" not in name:
-        pooling = "max" if "_max_" in name else "average"
-        assert config.scale_pooling == pooling
-        transfer = get(f"{name}_transfer")
-        assert transfer.config == config.replace(scale_dropout=0.0)
-        source = get(transfer.transfer_from)
-        assert source.transfer_from is None
-        assert source.config.channel_sigmas[0] in config.channel_sigmas
-        assert source.config.sigma_ratio == ratio
-        assert source.config.widths == config.widths
-        assert (transfer.dataset, transfer.paper_section) == (source.dataset, "A.1")
+        assert config.scale_pooling == ("max" if "_max_" in name else "average")
+
+
+@pytest.mark.parametrize("name", [row[0] for row in TABLE_9 + TABLE_10 if "_single_" not in row[0]])
+def test_transferred_networks_have_weights_that_fit(name):
+    config, transfer = get(name).config, get(f"{name}_transfer")
+    source = get(transfer.transfer_from)
+    assert transfer.config == config.replace(scale_dropout=0.0)
+    assert source.transfer_from is None
+    assert source.config.channel_sigmas[0] in config.channel_sigmas
+    assert source.config.sigma_ratio == config.sigma_ratio
+    assert source.config.widths == config.widths
+    assert (transfer.dataset, transfer.paper_section) == (source.dataset, "A.1")
 
 
 @pytest.mark.parametrize("family, side", [("fashion28", 28), ("cifar32", 32)])
@@ -178,31 +190,34 @@ def test_tables_5_and_6(family, side, kernel):
         assert (recipe.paper_section, recipe.sigma_learning_rate) == ("7.4", None)
 
 
+RATES = {"lr1e-4": 0.0001, "lr1e-3": 0.001, "lr1e-2": 0.01}  # columns of Tables 7 and 8
+STARRED = ("cifar32", "Integrated Gaussian derivatives", "nobn", "lr1e-2")
+
+
 @pytest.mark.parametrize("family, side, ratio", [("fashion28", 28, 1.28), ("cifar32", 32, 1.4)])
 @pytest.mark.parametrize("kernel, norm", TABLES_7_AND_8)
-def test_tables_7_and_8(family, side, ratio, kernel, norm):
-    for column, rate in (("lr1e-4", 0.0001), ("lr1e-3", 0.001), ("lr1e-2", 0.01)):
-        recipe = get(f"{family}_learned_{KERNELS[kernel]}_{norm}_{column}")
-        config = recipe.config
-        starred = (family, kernel, norm, rate) == (
-            "cifar32",
-            "Integrated Gaussian derivatives",
-            "nobn",
-            0.01,
-        )
-        assert config.method == KERNELS[kernel]
-        assert config.learned_sigmas
-        assert config.final_batch_norm == (norm == "bn")
-        assert config.channel_sigmas == (1.0,)
-        assert config.sigma_ratio == (1.48 if starred else ratio)
-        assert recipe.fixed_last_sigma == starred
-        assert config.input_size == (side, side)
-        assert recipe.sigma_learning_rate == rate
-        assert recipe.sigma_weight_decay == 0.025
-        assert recipe.paper_section == "7.5"
-        low, high = config.sigma_range
-        assert low < 0.206  # the smallest sigma of a first layer that the paper reports
-        assert max(config.layer_sigmas(1.0)) < high
+@pytest.mark.parametrize("column", list(RATES))
+def test_networks_of_tables_7_and_8(family, side, ratio, kernel, norm, column):
+    config = get(f"{family}_learned_{KERNELS[kernel]}_{norm}_{column}").config
+    assert (config.method, config.learned_sigmas) == (KERNELS[kernel], True)
+    assert config.final_batch_norm == (norm == "bn")
+    assert config.channel_sigmas == (1.0,)
+    assert config.sigma_ratio == (1.48 if (family, kernel, norm, column) == STARRED else ratio)
+    assert config.input_size == (side, side)
+    low, high = config.sigma_range
+    assert low < 0.206  # the smallest sigma of a first layer that the paper reports
+    assert max(config.layer_sigmas(1.0)) < high
+
+
+@pytest.mark.parametrize("family", ["fashion28", "cifar32"])
+@pytest.mark.parametrize("kernel, norm", TABLES_7_AND_8)
+@pytest.mark.parametrize("column", list(RATES))
+def test_training_of_tables_7_and_8(family, kernel, norm, column):
+    recipe = get(f"{family}_learned_{KERNELS[kernel]}_{norm}_{column}")
+    assert recipe.fixed_last_sigma == ((family, kernel, norm, column) == STARRED)
+    assert recipe.sigma_learning_rate == RATES[column]
+    assert recipe.sigma_weight_decay == 0.025
+    assert recipe.paper_section == "7.5"
 
 
 @pytest.mark.parametrize("section, name, pooling, jet, dropout, cutout, selection", SECTIONS)
@@ -237,29 +252,43 @@ def test_stir(dataset, sizes, first, last, variant, dropout):
     assert recipe.paper_section == section
 
 
+def column_of(recipe: Recipe) -> int:
+    """Its column of Tables 1 and 2."""
+    return ["fashion", "cifar", "stir"].index(recipe.name.split("_")[0].rstrip("2380"))
+
+
 @ALL
-def test_section_5(recipe):
-    """Splits, padding and augmentation follow the data, and the rest its column of Table 2."""
-    config = recipe.config
-    column = ["fashion", "cifar", "stir"].index(recipe.name.split("_")[0].rstrip("2380"))
-    table_2 = {words: values[column] for words, values in TABLE_2.items()}
-    variant = recipe.name.rpartition("_")[2]
+def test_splits_padding_and_augmentation_follow_the_data(recipe):
+    column, variant = column_of(recipe), recipe.name.rpartition("_")[2]
     cifar = variant if variant in ("zero", "mirror") else "reflect"
-    assert config.padding == ("zero", cifar, "reflect")[column]
+    assert recipe.config.padding == ("zero", cifar, "reflect")[column]
     assert recipe.train_split == ("train+validation", "train+validation", "train")[column]
     assert recipe.flip == (True, True, False)[column]
     assert recipe.colour_jitter is (False, True, False)[column]
-    assert recipe.learning_rate == table_2["Initial learning rate"]
-    assert recipe.batch_size == table_2["Batch size"]
-    assert recipe.weight_decay == table_2["Weight decay"]
-    epochs = table_2["Number of training epochs"]
-    assert recipe.epochs == (0 if recipe.transfer_from else epochs)
     assert (recipe.train_sizes is None) == (column != 2)
+
+
+@ALL
+def test_training_follows_table_2(recipe):
+    table_2 = {words: values[column_of(recipe)] for words, values in TABLE_2.items()}
+    if recipe.transfer_from:
+        table_2["Number of training epochs"] = 0
+    assert table_2 == {
+        "Initial learning rate": recipe.learning_rate,
+        "Batch size": recipe.batch_size,
+        "Number of training epochs": recipe.epochs,
+        "Weight decay": recipe.weight_decay,
+    }
+
+
+@ALL
+def test_what_all_networks_have_in_common(recipe):
+    config = recipe.config
+    assert config.widths == TABLE_1["Intermediate feature channels"][column_of(recipe)]
+    assert config.sampling_density is None
     assert (recipe.sigma_learning_rate is None) == (not config.learned_sigmas)
     nameless = recipe.group in ("stir_sign", "stir_aerial")
     assert len(config.class_names) == (0 if nameless else config.num_classes)
-    assert config.sampling_density is None
-    assert config.widths == TABLE_1["Intermediate feature channels"][column]
 
 
 @ALL
@@ -297,14 +326,19 @@ def test_counts():
     assert extra == {"stir_emoji", "stir_gtsrb", "cifar_mirror"}
     assert len(trained()) == 126 + len(FOOTNOTES) + 2 * 6 + 2
     assert len(RECIPES) == len(trained()) + len(derived())  # names are unique
-    # every recipe of the paper occurs in one of the tables above
+
+
+def test_every_recipe_of_the_paper_is_in_a_table_above():
     typed = {row[0] for row in TABLE_9 + TABLE_10} | {row[1] for row in SECTIONS}
     assert len(typed) == 7 + 6 + 2 + 9 + 6
     assert len(typed) + 12 + 2 * len(KERNELS) * 3 + 2 * len(TABLES_7_AND_8) * 3 == 126
-    no_two_alike = {
+
+
+def test_no_two_networks_are_alike():
+    nameless = {
         dataclasses.replace(recipe, name="", group="", paper_section="") for recipe in trained()
     }
-    assert len(no_two_alike) == len(trained())
+    assert len(nameless) == len(trained())
 
 
 def test_tiny_recipes_are_found_but_not_counted():

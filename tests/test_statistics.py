@@ -305,9 +305,9 @@ def test_pooled_table(three_methods):
 @pytest.mark.parametrize("function", [hedges_g, pooled_hedges_g, rank_sum_p, t_test_p])
 @pytest.mark.parametrize("bad", [[1.0], [[1.0, 2.0]], [1.0, float("nan")], []])
 def test_samples_are_checked(function, bad):
-    with pytest.raises(ValueError, match=r"`x` must be at least two finite numbers\. Received:"):
+    with pytest.raises(ValueError, match="`x` .*two finite numbers.*Received:"):
         function(bad, [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"`y` must be at least two finite numbers\. Received:"):
+    with pytest.raises(ValueError, match="`y` .*two finite numbers.*Received:"):
         function([1.0, 2.0], bad)
 
 
@@ -318,7 +318,7 @@ def test_constant_samples_are_refused(function):
 
 
 def test_pairs_must_match_and_differ():
-    with pytest.raises(ValueError, match="`y` must be as long as `x`, 2. Received: 3 runs"):
+    with pytest.raises(ValueError, match="`y` .*`x`, 2.*Received: 3"):
         pooled_hedges_g([1.0, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="`x - y` must vary"):
         pooled_hedges_g([1.0, 2.0], [0.0, 1.0])
@@ -327,14 +327,14 @@ def test_pairs_must_match_and_differ():
 @pytest.mark.parametrize("function", [friedman, anova])
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [[1.0, 2.0]], [[1.0], [2.0]], [[1, 2], [3, math.inf]]])
 def test_matrices_are_checked(function, bad):
-    with pytest.raises(ValueError, match=r"`runs` must be finite and of shape \(rows, methods\)"):
+    with pytest.raises(ValueError, match=r"`runs` .*finite.*\(rows, methods\).*Received:"):
         function(bad)
 
 
 def test_matrices_without_error_are_refused():
-    with pytest.raises(ValueError, match="`runs` must differ within some row"):
+    with pytest.raises(ValueError, match="`runs` must differ"):
         friedman([[1.0, 1.0], [2.0, 2.0]])
-    with pytest.raises(ValueError, match="`runs` must not be exactly additive"):
+    with pytest.raises(ValueError, match="`runs` .*additive"):
         anova([[1.1, 2.2], [2.1, 3.2]])
 
 
@@ -383,13 +383,13 @@ def test_command_prints_the_tables_of_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("name,accuracy\na,1\n", "must begin with a line method,setting,run,accuracy"),
+        ("name,accuracy\na,1\n", "runs.csv .*method,setting,run,accuracy"),
         ("method,setting,run,accuracy\na,s,1,x\n", "line 2: accuracy must be a number"),
-        ("method,setting,run,accuracy\na,s,1,1\na,s,1,2\n", "line 3: .* appears twice"),
+        ("method,setting,run,accuracy\na,s,1,1\na,s,1,2\n", "line 3: .* twice"),
         ("method,setting,run,accuracy\na,s,1,1\nb,s,1,2\n", "two or more methods and runs"),
         (
             "method,setting,run,accuracy\na,s,1,1\na,s,2,1\nb,s,1,2\n",
-            "has no run 2 of 'b' in 's'",
+            "no run 2 of 'b' in 's'",
         ),
     ],
 )
@@ -403,14 +403,14 @@ def test_command_without_a_file_says_how_many_runs_there_are(tmp_path, capsys):
     options = ["--zoo", str(tmp_path / "zoo"), "--runs", str(tmp_path / "runs")]
     assert main(["statistics", *options]) == 0
     out = capsys.readouterr().out
-    assert "at least 3 runs from scratch per setting, and there are 0 of each network." in out
+    assert re.search("at least 3 runs .*there are 0 ", out)
     assert "| discrete vs. sampled " in out  # the paper's tables are there
 
 
 def test_tables_check_their_input(three_methods):
-    with pytest.raises(ValueError, match="`settings` must name 2 settings. Received: "):
+    with pytest.raises(ValueError, match="`settings` must name 2 .*Received: .*one"):
         pairwise_table(three_methods, settings=["one"])
-    with pytest.raises(ValueError, match="`pairs` must name methods of .* Received: 'd'"):
+    with pytest.raises(ValueError, match="`pairs` .*Received: 'd'"):
         pooled_table(three_methods, pairs=[("a", "d")])
-    with pytest.raises(ValueError, match="`runs` must have two or more methods of one shape"):
+    with pytest.raises(ValueError, match="`runs` .*one shape"):
         pooled_table({**three_methods, "d": [[1.0, 2.0]]})

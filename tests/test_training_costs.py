@@ -1,6 +1,7 @@
 """What networks cost before they are trained: by hand, and as the commands show it."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_the_speed_is_measured_once(quick, tmp_path, capsys):
     rates = costs.measured_rates(tmp_path, dtype="float32")
     assert set(rates) == {"tiny_single", "tiny_avg"}
     assert all(rate.training > 0 and rate.inference > 0 for rate in rates.values())
-    assert "Measuring the speed of this machine" in capsys.readouterr().out
+    assert "speed of this machine" in capsys.readouterr().out
     assert costs.measured_rates(tmp_path, dtype="float32") == rates
     assert capsys.readouterr().out == ""
     file = tmp_path / costs.RATES
@@ -78,4 +79,4 @@ def test_list_and_queue_show_the_hours(place, capsys):
     assert row["recipe"] == "tiny_single" and row["status"] == "open" and row["images"] == "1,280"
     assert lines[-1].startswith("Left: ") and "hours" in lines[-1]
     assert place("queue", "tiny_single") == 0
-    assert "Queue: 1 to train, about 0.0 hours" in capsys.readouterr().out
+    assert re.search(r"1 to train, .*0\.0 hours", capsys.readouterr().out)

@@ -38,7 +38,7 @@ def test_the_default_is_a_network_of_several_scale_channels(capsys, monkeypatch)
     )
     script["main"]([])
     assert chosen == [script["DEFAULT"]]
-    assert capsys.readouterr().out.startswith(f"{script['DEFAULT']}, fine-tuned on the images")
+    assert capsys.readouterr().out.startswith(script["DEFAULT"])
 
 
 def table(text):

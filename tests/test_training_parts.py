@@ -183,7 +183,7 @@ def test_a_run_is_plain_keras_over_all_batches_in_turn(data, tmp_path):
 def test_data_with_other_classes_are_refused_before_the_first_step(data, tmp_path):
     config = get("tiny_single").config.replace(num_classes=11, class_names=())
     run = tiny_run(tmp_path, data, config=config)
-    with pytest.raises(ValueError, match="`num_classes` must be 10, .* Received: num_classes=11"):
+    with pytest.raises(ValueError, match="`num_classes` must be 10.* num_classes=11"):
         train(run)
     assert state.load(tmp_path) is None and not read_log(tmp_path)
 
@@ -330,7 +330,9 @@ def test_evaluation_stops_when_it_is_asked_to(data, tmp_path, monkeypatch):
         is None
     )
     assert list(measurement._read(tmp_path / "evaluation.json")) == ["0.500", "0.595"]
-    with pytest.raises(ValueError, match="must be evaluated first, 7 of 9 sizes are missing"):
+    with pytest.raises(
+        ValueError, match="tiny_single .*7 of 9 sizes.*`python -m training evaluate tiny_single`"
+    ):
         measurement.read_results(recipe, folder=tmp_path)
     assert measurement.read_results(recipe, folder=tmp_path, mode="exact") is None
     results = measurement.measure_sizes(model, recipe=recipe, folder=tmp_path, data_dir=data)

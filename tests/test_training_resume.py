@@ -140,7 +140,7 @@ def test_a_signal_saves_and_stops(data, folder, uninterrupted, tmp_path):
     for _ in range(2):  # as `timeout` does it
         os.kill(process.pid, signal.SIGTERM)
     text = end(process, 3, output=output)
-    assert f"{NAME}: stopped; run the same command to resume" in text
+    assert f"{NAME}: stopped" in text
     assert position(folder) >= (0, 20)
     assert not (folder / state.RECORD).exists()
     finish(argv, output=output)
@@ -166,7 +166,7 @@ def test_a_damaged_state_is_passed_over(data, begun, folder, uninterrupted, tmp_
     spoil(folder / state.STATE)
     output = tmp_path / "output"
     finish(options(data, tmp_path), output=output)
-    assert re.search(rf"{state.STATE} is damaged; {state.PREVIOUS} is used", output.read_text())
+    assert re.search(rf"{state.STATE} .*damaged.*{state.PREVIOUS}", output.read_text())
     assert (folder / f"{state.STATE}{state.DAMAGED}").exists()  # kept, but out of the way
     assert weights(folder) == weights(uninterrupted)
 
@@ -177,11 +177,8 @@ def test_if_every_state_is_damaged_nothing_is_begun_anew(data, begun, folder, tm
         spoil(folder / name)
     before = {path: path.read_bytes() for path in folder.glob("*.npz*")}
     assert main(options(data, tmp_path)) == 1
-    assert re.search(
-        r"error: No state in .* can be read: state.npz, state.previous.npz damaged. Restore one of "
-        r"them from a backup, or delete the folder to start again.",
-        capsys.readouterr().err,
-    )
+    error = capsys.readouterr().err
+    assert re.search(rf"error: .*{folder}.*{state.STATE}, {state.PREVIOUS} damaged", error)
     assert {path: path.read_bytes() for path in folder.glob("*.npz*")} == before
 
 
@@ -197,14 +194,14 @@ def test_a_state_of_another_network_is_refused(data, begun, folder, tmp_path, ca
     record, arrays = state.load(folder)
     state.save(folder, record, arrays[:-1])
     assert main(options(data, tmp_path)) == 1
-    assert "The saved state belongs to another network; delete the run" in capsys.readouterr().err
+    assert "belongs to another network" in capsys.readouterr().err
 
 
 def test_the_second_process_on_a_run_refuses(data, folder, tmp_path, capsys):
     process = start(options(data, tmp_path), output=tmp_path / "output")
     wait_for((folder / locking.LOCK).exists, process)
     assert main(options(data, tmp_path)) == locking.LOCKED
-    assert f"error: Another process is working on {folder}" in capsys.readouterr().err
+    assert re.search(f"error: Another process .*{folder}", capsys.readouterr().err)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     with locking.lock(folder):  # the lock went away with the process
@@ -228,8 +225,8 @@ def try_again_soon():
     progress.RETRY_SECONDS = 0.2
 
 
-CONTINUING = "The state could not be saved: [Errno 28] No space left on device. Continuing."
-WAITING = "Not saved: [Errno 28] No space left on device. Retrying every 0.2 seconds"
+CONTINUING = "No space left on device. Continuing"
+WAITING = "No space left on device. Retrying every 0.2 seconds"
 
 
 @pytest.mark.heavy
@@ -266,7 +263,7 @@ def test_a_stop_waits_for_room(data, tmp_path, answer):
         time.sleep(SAME_SECONDS)
         os.kill(process.pid, signal.SIGTERM)
         text = end(process, 1, output=output)
-        assert "error: interrupted; run the same command to resume" in text
+        assert "error: interrupted" in text
         assert position(folder) is None
 
 
@@ -297,7 +294,7 @@ def test_a_deleted_folder_ends_the_run(data, folder, tmp_path, save_seconds):
     wait_for(lambda: read_log(folder), process)
     folder.rename(tmp_path / "gone")  # in one step, unlike deleting
     text = end(process, 1, output=output)
-    assert "error: The folder of the run was deleted, so nothing can be saved in it" in text
+    assert re.search("error: The folder of the run was deleted", text)
     assert not folder.exists()
 
 
@@ -309,12 +306,10 @@ def test_divergence_keeps_the_last_good_state(data, tmp_path):
     text = end(start(argv, output=output, save_seconds=0.0), 1, output=output)
     folder = tmp_path / f"{NAME}@final_learning_rate1e30-seed0"
     message = re.search(
-        rf"error: (The loss became|A weight is no longer a number).* after step (\d+) of stage "
-        rf"'together' of {NAME}@.*\. The last good state is kept in {folder}\. "
-        r"A lower learning rate than 0.01 may help\.",
+        rf"error: .* step (\d+) of stage 'together' of {NAME}@.*{folder}.* rate than 0.01\b",
         text,
     )
     assert message
     record, arrays = state.load(folder)
-    assert record.stage == 1 and 1 <= record.step <= int(message[2])
+    assert record.stage == 1 and 1 <= record.step <= int(message[1])
     assert all(np.isfinite(array).all() for array in arrays)

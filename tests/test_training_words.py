@@ -41,10 +41,13 @@ def test_trials_have_their_own_names(options, name):
 def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
     trial = ["tiny_avg", "--holdout", "--set", "channel_sigmas=[1, 2]", "--then", "epochs=1"]
     assert place("evaluate", *trial, "--seed", "2") == 1
-    advice = re.search(r"`(python -m training run .*)` creates it", capsys.readouterr().err)[1]
+    advice = re.search("`(python -m training run .*?)`", capsys.readouterr().err)[1]
     assert shlex.split(advice)[3:] == ["run", *trial, "--seed", "2"]
+
+
+def test_what_to_type_for_the_source_of_a_trial(place, capsys):
     assert place("run", "tiny_avg_transfer", "--holdout") == 1
-    assert "`python -m training run tiny_single --holdout` creates it" in capsys.readouterr().err
+    assert "`python -m training run tiny_single --holdout`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_what_to_type_for_a_trial_that_was_not_run(place, capsys):
         ("run tiny_single --set epochs=many", r"`epochs` must be a positive.*epochs='many'"),
         (
             "run tiny_single --set batch_size=641",
-            r"`batch_size` must be at most 640, the number of images. Received: batch_size=641\.",
+            r"`batch_size` must be at most 640.* Received: batch_size=641\.",
         ),
         ("run tiny_single --set batch_size=0", r"`batch_size` must be a positive integer"),
         ("run tiny_single --set dtype=float8", r"`dtype` must be one of .*'float32'"),
@@ -85,7 +88,7 @@ def test_a_seed_is_checked(capsys):
     with pytest.raises(SystemExit) as end:
         main(["run", "tiny_single", "--seed", "1.5"])
     assert end.value.code == 2
-    assert "argument --seed: must be a whole number from 0 to 2**32 - 1" in capsys.readouterr().err
+    assert re.search(r"--seed: .* from 0 to 2\*\*32 - 1", capsys.readouterr().err)
 
 
 def test_help_has_examples():
@@ -164,8 +167,5 @@ def test_the_commands_of_contributing_are_right():
 
 def test_a_group_without_stages_is_explained():
     recipe = dataclasses.replace(_contributed(), group="fashion_edge")
-    message = (
-        r"`group` must be one that has stages .*: fashion, .*Received: group='fashion_edge' of"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="`group` .*: fashion, .*group='fashion_edge'"):
         plan_run(recipe, budget="cpu", finished=set())

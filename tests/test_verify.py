@@ -100,5 +100,5 @@ def test_the_table_names_what_differs():
 
 
 def test_limit_must_be_positive(published):
-    with pytest.raises(ValueError, match="`limit` must be a positive integer. Received: limit=0"):
+    with pytest.raises(ValueError, match="`limit` must be a positive .*limit=0"):
         verify(published / "zoo" / NAME, limit=0)

@@ -74,16 +74,23 @@ def test_wrong_filters_are_refused(alone, filters, message):
         zoo.list_models(**filters)
 
 
-def test_info_is_complete_and_prints_well(alone):
+def test_info_is_complete(alone):
     info = zoo.info("cifar_small")
     assert isinstance(info.config, GaussDerNetConfig) and info.trained
     assert info.accuracy["0.500"] == 0.5 and len(info.accuracy) == 9
     assert (info.seed, info.budget, info.lineage) == (0, "cpu", ())
     assert info.weights_bytes == (alone / "cifar_small" / "model.weights.h5").stat().st_size
-    text = str(info)
+
+
+def test_info_prints_well(alone):
+    text = str(zoo.info("cifar_small"))
     for part in ("cifar_small", "64 x 64 x 3", "airplane", "1.000: 54.0%", "sha256", "Apache-2.0"):
         assert part in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_info_is_a_table_in_a_notebook(alone):
+    info = zoo.info("cifar_small")
     html = info._repr_html_()
     assert html.count("<tr>") == len(info.rows()) and "Lindeberg" in html
 
@@ -164,8 +171,16 @@ def test_other_names_of_as_many_classes_need_a_new_head(alone):
     before, after = weights_of(own), weights_of(model)
     assert not np.array_equal(before["jet_3/kernel"], after["jet_3/kernel"])
     np.testing.assert_array_equal(before["jet_2/kernel"], after["jet_2/kernel"])
-    model = zoo.load("small_avg", class_names=own.config.class_names)  # its own: nothing is new
-    np.testing.assert_array_equal(before["jet_3/kernel"], weights_of(model)["jet_3/kernel"])
+
+
+def test_its_own_class_names_keep_the_head(alone):
+    own = zoo.load("small_avg")
+    model = zoo.load("small_avg", class_names=own.config.class_names)
+    kernels = (weights_of(one)["jet_3/kernel"] for one in (own, model))
+    np.testing.assert_array_equal(*kernels)
+
+
+def test_class_names_say_how_many_classes_there_are(alone):
     model = zoo.load("small_avg", class_names=iter(["hen", "egg"]))
     assert model.output_shape == (None, 2) and model.config.class_names == ("hen", "egg")
 
@@ -195,7 +210,7 @@ def test_overrides_give_the_same_weights_under_another_config(alone, arguments, 
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
-        ("small_single", dict(scale_pooling="max"), "`scale_pooling` needs several scale channels"),
+        ("small_single", dict(scale_pooling="max"), "`scale_pooling` .*several scale channels"),
         ("small_avg", dict(scale_pooling="mean"), "`scale_pooling` must be one of"),
         ("small_avg", dict(input_size=(0, 3)), "`input_size` must be two positive integers"),
         ("small_avg", dict(num_classes=0), "`num_classes` must be a positive integer"),
@@ -203,9 +218,9 @@ def test_overrides_give_the_same_weights_under_another_config(alone, arguments, 
         ("small_avg", dict(channel_sigmas=(2.0, 1.0)), "strictly increasing"),
         ("small_avg", dict(channel_sigmas=1.0), "`channel_sigmas` must be"),
         ("small_avg", dict(widths=(4, 4)), "jet_2/kernel must have shape"),
-        ("small_avg", dict(paddings="zero"), "Unknown config field 'paddings'.*'padding'"),
+        ("small_avg", dict(paddings="zero"), "'paddings'.*'padding'"),
         ("small_avg", dict(sampling_density=0.1), "`sampling_density` must be None or at least"),
-        ("hf://a/b@v1", dict(revision="v2"), "`revision` contradicts 'hf://a/b@v1'"),
+        ("hf://a/b@v1", dict(revision="v2"), "`revision` .*'hf://a/b@v1'"),
         ("hf://nothing", dict(), "must be hf://owner/repo"),
     ],
 )
@@ -215,33 +230,33 @@ def test_contradictions_are_refused(alone, name, arguments, message):
 
 
 def test_old_arguments_of_load_and_list(alone):
-    with pytest.warns(FutureWarning, match="`pooling` has been renamed to `scale_pooling`"):
+    with pytest.warns(FutureWarning, match="`pooling` .*`scale_pooling`"):
         assert zoo.load("small_avg", pooling="max").config.scale_pooling == "max"
     with pytest.warns(FutureWarning):
         assert zoo.list_models(pooling="single", jet=3, kernel="discrete") == ["small_single"]
 
 
 def test_a_folder_has_no_revisions(alone):
-    with pytest.raises(ValueError, match="A folder has no revisions"):
+    with pytest.raises(ValueError, match="revision='main'"):
         zoo.load(alone / "small_avg", revision="main")
 
 
 def test_unknown_names_get_the_nearest(alone):
-    with pytest.raises(ValueError, match="Unknown model 'smal_avg'. Did you mean 'small_avg'?"):
+    with pytest.raises(ValueError, match="'smal_avg'.*'small_avg'"):
         zoo.load("smal_avg")
-    with pytest.raises(ValueError, match="Did you mean 'cifar_small'?"):
+    with pytest.raises(ValueError, match="'cifarsmall'.*'cifar_small'"):
         zoo.info("cifarsmall")
 
 
 def test_no_weights_yet(alone):
-    with pytest.raises(FileNotFoundError, match="planned has no trained weights yet; `weights="):
+    with pytest.raises(FileNotFoundError, match="planned .*`weights="):
         zoo.load("planned")
 
 
 def test_a_repository_without_its_scheme_is_told_how_to_write_it(alone):
-    with pytest.raises(FileNotFoundError, match="no zoo folder owner/net. .* hf://owner/net."):
+    with pytest.raises(FileNotFoundError, match="owner/net.*hf://owner/net"):
         zoo.load("owner/net")
-    with pytest.raises(FileNotFoundError, match="There is no zoo folder /owner/net.$"):
+    with pytest.raises(FileNotFoundError, match="^(?!.*hf:).* /owner/net"):
         zoo.load("/owner/net")
 
 
@@ -256,7 +271,7 @@ def test_the_current_folder_has_a_name(alone, monkeypatch):
 def test_paths(alone):
     for path in (alone / "small_max", str(alone / "small_max"), f"{alone}/small_max/"):
         assert zoo.load(path).config.scale_pooling == "max"
-    with pytest.raises(FileNotFoundError, match="There is no zoo folder"):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         zoo.load("./nowhere")
     assert zoo.info(alone / "small_max").name == "small_max"
 
@@ -287,7 +302,7 @@ def test_order_of_places_and_its_log(alone, monkeypatch, tmp_path, caplog):
 
 def test_a_wrong_environment_variable_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match="GDN_KERAS_ZOO must be a folder. Received"):
+    with pytest.raises(FileNotFoundError, match="GDN_KERAS_ZOO .*Received.*nowhere"):
         zoo.list_models()
 
 
@@ -304,5 +319,5 @@ def test_colour_images_in_a_network_for_grey_ones(tmp_path):
     images = load_samples("fashion_mnist").images[:4]
     grey = predict(zoo.load(path), images)
     assert_rounded(predict(colour, images.repeat(3, axis=-1)), grey)
-    with pytest.raises(ValueError, match="The weights of layer 'jet_1' do not fit"):
+    with pytest.raises(ValueError, match="'jet_1'"):
         zoo.load(path, input_channels=2)

@@ -146,9 +146,9 @@ def test_info_from_the_hub(hub, commit, folder):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("hf://owner/nothing", "There is no repository owner/nothing on the Hub, or it is private"),
-        ("hf://owner/net@v9", "The repository owner/net has no revision 'v9'"),
-        ("hf://owner/half", "The repository owner/half has no file model.weights.h5 at main"),
+        ("hf://owner/nothing", "no repository owner/nothing .*private"),
+        ("hf://owner/net@v9", "owner/net .*no revision 'v9'"),
+        ("hf://owner/half", "owner/half .*no file model.weights.h5 at main"),
     ],
 )
 def test_what_the_hub_does_not_have(hub, commit, name, message):
@@ -161,7 +161,7 @@ def test_private_repositories_need_a_token(hub, commit, monkeypatch, tmp_path):
     hub.repositories[REPO].private = True
     assert zoo.load("hf://owner/net")
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    with pytest.raises(ConnectionError, match=r"private and no token with access is set \(HF_TOK"):
+    with pytest.raises(ConnectionError, match="owner/net .*private.*HF_TOKEN"):
         zoo.load("hf://owner/net", cache_dir=tmp_path / "other")
 
 
@@ -202,8 +202,11 @@ def test_the_command_in_the_error_fetches_what_is_missing(hub, registered, commi
 def test_offline_commands_never_ask(hub, commit, capsys, command):
     image = ["photo.png"] if command == "predict" else []
     assert main([command, "hf://owner/net", *image, "--offline"]) == 1
-    assert "internet access is disabled" in capsys.readouterr().err
+    assert "python -m gdn_keras download hf://owner/net" in capsys.readouterr().err
     assert hub.requests == []
+
+
+def test_offline_commands_use_what_was_downloaded(hub, commit, capsys):
     assert main(["download", "hf://owner/net"]) == 0
     hub.requests.clear()
     assert main(["info", "hf://owner/net", "--offline"]) == 0
@@ -226,7 +229,7 @@ def test_without_weights_none_are_downloaded(hub, registered, commit, folder):
 def test_the_environment_can_say_offline(hub, registered, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     again = "HF_HUB_OFFLINE=0 python -m gdn_keras download net"
-    with pytest.raises(FileNotFoundError, match=f"net is not on this machine.*: {again}"):
+    with pytest.raises(FileNotFoundError, match=f"net .*: {again}"):
         zoo.load("net")
     assert hub.requests == []
 
@@ -236,9 +239,7 @@ def test_a_known_network_that_is_nowhere(hub, registered, monkeypatch, tmp_path)
     lost = dataclasses.replace(registered, hub_repo=None, hub_revision=None)
     path.write_text(registry.registry_text({"net": lost}))
     assert zoo.list_models() == []
-    with pytest.raises(
-        FileNotFoundError, match="net is not on the Hub, and its folder is not on"
-    ) as e:
+    with pytest.raises(FileNotFoundError, match="net .*Hub") as e:
         zoo.load("net")
     for step in ("zoo/net", "`git clone`", "GDN_KERAS_ZOO", "`python -m training run net`"):
         assert step in str(e.value)
@@ -255,10 +256,10 @@ def test_a_cut_off_download_is_resumed(hub, commit, folder):
 
 def test_a_download_that_never_ends_well(hub, commit, folder, tmp_path):
     hub.faults = [Fault(folder.metrics.weights_sha256, cut_after=0, times=100)]
-    with pytest.raises(ConnectionError, match="Could not download model.weights.h5 of owner/net"):
+    with pytest.raises(ConnectionError, match="model.weights.h5 of owner/net"):
         zoo.load("hf://owner/net")
     assert leftovers(tmp_path) == []
-    with pytest.raises(FileNotFoundError, match="is not on this machine"):
+    with pytest.raises(FileNotFoundError, match="model.weights.h5"):
         zoo.load("hf://owner/net", offline=True)
     hub.faults = []
     assert zoo.load("hf://owner/net").config == folder.config
@@ -283,7 +284,7 @@ def test_other_weights_than_registered_are_refused(hub, registered, commit, fold
     tree["model.weights.h5"] = other.weights_file.read_bytes()
     tree["metrics.json"] = (other.path / "metrics.json").read_bytes()
     hub.objects[other.metrics.weights_sha256] = tree["model.weights.h5"]
-    with pytest.raises(ValueError, match="is not the net of the registry: its weights must have"):
+    with pytest.raises(ValueError, match="net of the registry.*weights"):
         zoo.load("net")
 
 
@@ -292,11 +293,11 @@ def test_a_damaged_cache_is_noticed_and_can_be_mended(hub, registered, folder, m
     content = bytearray(path.read_bytes())
     content[5000] ^= 1
     path.resolve().write_bytes(content)
-    with pytest.raises(ValueError, match="is not the file that was published"):
+    with pytest.raises(ValueError, match="model.weights.h5 .*published"):
         zoo.load("net")
     with monkeypatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        with pytest.raises(ValueError, match="`force` needs internet access to download net"):
+        with pytest.raises(ValueError, match="`force` .*net"):
             zoo.download("net", force=True)
     assert zoo.download("net", force=True) == path.parent
     assert zoo.load("net", offline=True).config == folder.config
@@ -339,7 +340,7 @@ def test_a_killed_download_leaves_nothing_that_is_loaded(hub, commit, folder, tm
     process.send_signal(signal.SIGKILL)
     process.communicate()
     cache = tmp_path / "hub"
-    with pytest.raises(FileNotFoundError, match="is not on this machine"):
+    with pytest.raises(FileNotFoundError, match="model.weights.h5"):
         zoo.load("hf://owner/net", offline=True, cache_dir=cache)
     assert zoo.load("hf://owner/net", cache_dir=cache).config == folder.config
 
@@ -354,7 +355,7 @@ def test_a_full_disk(hub, commit, folder, tmp_path):
             print(error)
     """
     output, errors = start(hub, tmp_path, code).communicate(timeout=60)
-    assert "Could not write model.weights.h5 of owner/net at main into the cache" in output, errors
+    assert "model.weights.h5 of owner/net at main" in output, errors
     assert "File too large" in output and "cache_dir" in output
     assert leftovers(tmp_path) == []
     assert zoo.load("hf://owner/net", cache_dir=tmp_path / "hub").config == folder.config
@@ -387,12 +388,12 @@ def test_a_read_only_cache(hub, commit, folder, tmp_path):
     output, errors = start(hub, tmp_path, code).communicate(timeout=60)
     for place, _, _ in os.walk(tmp_path):
         os.chmod(place, 0o755)
-    assert "Could not write config.json of owner/net" in output, errors
+    assert "config.json of owner/net" in output, errors
     assert "Permission denied" in output
     assert leftovers(tmp_path) == []
 
 
 def test_a_cache_that_cannot_be_a_folder(hub, commit, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="Could not write config.json of owner/net at main into the"):
+    with pytest.raises(OSError, match="config.json of owner/net at main"):
         zoo.load("hf://owner/net", cache_dir=tmp_path / "file")

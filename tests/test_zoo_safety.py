@@ -47,7 +47,7 @@ def flip_a_bit(content):
 def test_another_file_than_the_published_one(folder, damage):
     path = folder / "model.weights.h5"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match="model.weights.h5 is not the file that was published"):
+    with pytest.raises(ValueError, match="model.weights.h5 .*published"):
         zoo.load(folder)
 
 
@@ -99,19 +99,22 @@ def same_name_twice(group, folder):
             r"jet_1/kernel must have shape \(5, 1",
         ),
         (lambda g, _: replace(g, np.zeros((5, 1, 4), "f8")), "must be a plain float32 array"),
-        (lambda g, _: replace(g, np.full((5, 1, 4), np.nan, "f4")), "jet_1/kernel has values that"),
-        (lambda g, _: g.__delitem__("0"), "must have 1 variables of layer 'jet_1'. Received: 0"),
-        (lambda g, _: g.__setitem__("1", np.zeros(4, "f4")), "of layer 'jet_1'. Received: 2"),
+        (lambda g, _: replace(g, np.full((5, 1, 4), np.nan, "f4")), "jet_1/kernel .*finite"),
+        (lambda g, _: g.__delitem__("0"), "1 variables of layer 'jet_1'.*Received: 0"),
+        (
+            lambda g, _: g.__setitem__("1", np.zeros(4, "f4")),
+            "1 variables of layer 'jet_1'.*Received: 2",
+        ),
         (lambda g, _: g.move("0", "1"), "layer 'jet_1' must have variables 0, 1"),
-        (lambda g, _: g.attrs.__setitem__("name", "jet_9"), "variables of 'jet_9', which the net"),
-        (lambda g, _: g.attrs.__delitem__("name"), "is not a variable of a named layer"),
-        (same_name_twice, "is not a variable of a named layer"),
+        (lambda g, _: g.attrs.__setitem__("name", "jet_9"), "'jet_9'"),
+        (lambda g, _: g.attrs.__delitem__("name"), "/layers/.*named layer"),
+        (same_name_twice, "/layers/.*named layer"),
         (external_array, "must be a plain float32 array"),
         (virtual_array, "must be a plain float32 array"),
         (huge_array, "must be a plain float32 array"),
-        (soft_link, "/layers/jet_layer/vars/0 is a link, which is not allowed"),
-        (external_link, "/layers/jet_layer/vars/0 is a link, which is not allowed"),
-        (loop, "is not a complete weights file"),
+        (soft_link, "/layers/jet_layer/vars/0 is a link"),
+        (external_link, "/layers/jet_layer/vars/0 is a link"),
+        (loop, "model.weights.h5 .*complete"),
     ],
 )
 def test_forged_weights_are_refused(folder, change, message):
@@ -129,7 +132,7 @@ def test_a_pickle_instead_of_weights_is_never_opened(folder, tmp_path):
 
     (folder / "model.weights.h5").write_bytes(pickle.dumps(Trap()))
     edit_json(folder / "metrics.json", weights_sha256=file_sha256(folder / "model.weights.h5"))
-    with pytest.raises(ValueError, match="is not a complete weights file"):
+    with pytest.raises(ValueError, match="model.weights.h5 .*complete"):
         zoo.load(folder)
     assert not (tmp_path / "sprung").exists()
 
@@ -159,7 +162,7 @@ def test_weights_that_do_not_fit_change_nothing(original):
 @pytest.mark.parametrize("name", zoo.FILES)
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(ValueError, match=f"is not a complete zoo folder: {name} missing"):
+    with pytest.raises(ValueError, match=f"zoo folder.*{name} missing"):
         zoo.load(folder)
     if name == "model.weights.h5":
         assert zoo.load(folder, weights=False).config == zoo.info(folder).config
@@ -176,13 +179,13 @@ def test_broken_json_names_the_file(folder, name, text):
 @pytest.mark.parametrize(
     "name, changes, message",
     [
-        ("config.json", dict(format_version=3), "a newer gdn_keras may read this config"),
-        ("metrics.json", dict(format_version=2), "a newer gdn_keras may read these metrics"),
+        ("config.json", dict(format_version=3), "newer gdn_keras"),
+        ("metrics.json", dict(format_version=2), "newer gdn_keras"),
         ("metrics.json", dict(format_version=...), "Received: format_version=None"),
         ("config.json", dict(widths="wide"), "`widths` must be positive integers"),
-        ("config.json", dict(wdths=[1]), "Unknown config field 'wdths'. Did you mean 'widths'?"),
-        ("metrics.json", dict(acuracy=1), "Unknown metrics field 'acuracy'. Did you mean 'accu"),
-        ("metrics.json", dict(golden=...), "The metrics must have golden"),
+        ("config.json", dict(wdths=[1]), "'wdths'.*'widths'"),
+        ("metrics.json", dict(acuracy=1), "'acuracy'.*'accuracy'"),
+        ("metrics.json", dict(golden=...), "metrics must have golden"),
         ("metrics.json", dict(weights_sha256=5), "`weights_sha256` of the metrics must be str"),
         ("metrics.json", dict(accuracy={"1.000": "x"}), r"`accuracy` of the metrics must be dict"),
         ("metrics.json", dict(accuracy={}), "`accuracy` must have at least one size"),
@@ -194,7 +197,7 @@ def test_broken_json_names_the_file(folder, name, text):
         ("metrics.json", dict(mean_accuracy=0.9), "`mean_accuracy` must be the mean of `accuracy`"),
         ("metrics.json", dict(exact_accuracy={"2.000": 0.5}), "must have the sizes of `accuracy`"),
         ("metrics.json", dict(sample_accuracy=float("nan")), "`sample_accuracy` of the metrics"),
-        ("recipe.json", dict(seed=...), "The recipe must have 'seed', a int"),
+        ("recipe.json", dict(seed=...), "recipe must have 'seed', a int"),
         ("config.json", dict(num_classes=3, class_names=[]), "golden logits must have 3 classes"),
     ],
 )
@@ -222,21 +225,32 @@ def test_the_same_weights_give_the_same_bytes(original, tmp_path):
     assert again.metrics == original.metrics
 
 
-def test_a_failed_write_leaves_what_was_there(folder):
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        (
+            lambda old: {"weights": tiny_model(tiny_config(widths=(3, 5)))},
+            ValueError,
+            "must have shape",
+        ),
+        (
+            lambda old: {"recipe": {**old.recipe, "stages": float("nan")}},
+            ValueError,
+            "not JSON compliant",
+        ),
+        (lambda old: {"recipe": {}}, ValueError, "recipe must have 'name', a str"),
+        (lambda old: {"figures": {"../x.png": b""}}, ValueError, "`figures` must be named"),
+        (lambda old: {"weights": old.path / "nothing"}, FileNotFoundError, "nothing"),
+    ],
+    ids=["other shapes", "not a number", "no recipe", "a figure elsewhere", "no weights"],
+)
+def test_a_failed_write_leaves_what_was_there(folder, change, error, message):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     old = zoo.read_folder(folder)
     arguments = dict(config=old.config, metrics=old.metrics, recipe=old.recipe, card="new")
-    with pytest.raises(ValueError, match="must have shape"):
-        zoo.write_folder(folder, weights=tiny_model(tiny_config(widths=(3, 5))), **arguments)
-    arguments["recipe"] = {**old.recipe, "stages": float("nan")}
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        zoo.write_folder(folder, weights=old.weights_file, **arguments)
-    with pytest.raises(ValueError, match="The recipe must have 'name', a str"):
-        zoo.write_folder(folder, weights=old.weights_file, **{**arguments, "recipe": {}})
-    with pytest.raises(ValueError, match="`figures` must be named"):
-        zoo.write_folder(folder, weights=old.weights_file, figures={"../x.png": b""}, **arguments)
-    with pytest.raises(FileNotFoundError):
-        zoo.write_folder(folder, weights=folder / "nothing", **{**arguments, "recipe": old.recipe})
+    arguments |= dict(weights=old.weights_file) | change(old)
+    with pytest.raises(error, match=message):
+        zoo.write_folder(folder, **arguments)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == ["net"]
 
@@ -265,7 +279,7 @@ def test_a_changed_config_is_rejected(folder):
     """It would build another function from the same weights."""
     assert zoo.read_folder(folder).metrics.config_sha256
     edit_json(folder / "config.json", sigma_ratio=1.98)
-    with pytest.raises(ValueError, match=r"config\.json is not the config of this network: its"):
+    with pytest.raises(ValueError, match=r"config\.json .*config of this network"):
         zoo.load(folder)
 
 
@@ -280,7 +294,7 @@ def test_verify_notices_a_forged_config(folder):
     changed = GaussDerNetConfig.from_dict({**config, "sigma_ratio": 1.98})
     edit_json(folder / "metrics.json", config_sha256=changed.sha256())
     zoo.load(folder)
-    with pytest.raises(ValueError, match="net does not give its published logits: they must agree"):
+    with pytest.raises(ValueError, match="net .*published logits"):
         zoo.verify(folder)
 
 

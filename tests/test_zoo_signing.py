@@ -44,32 +44,39 @@ def folder(signed, tmp_path):
 def test_the_signed_folder(folder, keys, capsys):
     (folder / "accuracy.png").write_bytes(b"another picture")  # not signed
     assert main(["verify", str(folder), "--key", str(keys[1])]) == 0
-    assert "the signature is right, all hashes agree" in capsys.readouterr().out
+    assert "signature is right" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", zoo.FILES)
 def test_a_changed_file(folder, keys, name):
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[:-1] + b"x")
-    with pytest.raises(ValueError, match=f"net is not what the key in .* has signed.*{name}"):
+    with pytest.raises(ValueError, match=f"net .*{keys[1].name}.*{name}"):
         zoo.check_signature(folder, key=keys[1])
 
 
-def test_another_key_another_signature_and_none(folder, keys, tmp_path, capsys):
+def test_another_key(folder, tmp_path):
     _, other = write_keys(tmp_path, "theirs")
-    with pytest.raises(ValueError, match="net is not what the key in .*theirs.pub has signed"):
+    with pytest.raises(ValueError, match=r"net .*theirs\.pub"):
         zoo.check_signature(folder, key=other)
+
+
+def test_another_signature(folder, keys):
     (folder / zoo.SIGNATURE_FILE).write_text("{}")
-    with pytest.raises(ValueError, match="is not what the key"):
+    with pytest.raises(ValueError, match=f"net .*{keys[1].name}"):
         zoo.check_signature(folder, key=keys[1])
+
+
+def test_no_signature(folder, keys, capsys):
     (folder / zoo.SIGNATURE_FILE).unlink()
     assert main(["verify", str(folder), "--key", str(keys[1])]) == 1
-    assert "has no signature, model.sig; `python -m export sign`" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert zoo.SIGNATURE_FILE in error and "`python -m export sign`" in error
 
 
 def test_keys_that_are_none(folder, keys, tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no key .*nothing.pem"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.pem"):
         zoo.sign(folder, key=tmp_path / "nothing.pem")
     for function in (zoo.sign, zoo.check_signature):
-        with pytest.raises(ValueError, match="`key` must be a file with a key of an elliptic"):
+        with pytest.raises(ValueError, match=r"`key` .*elliptic.*config\.json"):
             function(folder, key=folder / "config.json")
