@@ -117,7 +117,7 @@ def _page(args) -> None:
     infos = choose(args.names)
     from .page import build, space
 
-    folder = space.build(args.names, infos, Path(args.output))
+    folder = space.build(args.names, infos, Path(args.output), webgpu=args.webgpu)
     print(f"{folder}: any web server can serve it; `--serve` does, too")
     if args.serve is not None:
         build.serve(folder, port=args.serve)
@@ -128,8 +128,11 @@ def _space(args) -> None:
     infos = choose(args.names)
     from .page import space
 
+    if args.publish:
+        space.need_token()  # before the work is done
+    folder = space.build(args.names, infos, Path(args.output), webgpu=args.webgpu)
     publish = space.publish if args.publish else space.dry_run
-    publish(args.names, infos, Path(args.output), repo=args.repo, private=args.private)
+    publish(folder, repo=args.repo, private=args.private)
 
 
 def _all(args) -> int:
@@ -249,6 +252,11 @@ def _parser() -> argparse.ArgumentParser:
             help=f"networks of rescaled data sets; default: {' '.join(DEFAULT_NAMES)}",
         )
         command.add_argument("-o", "--output", default=PAGE, metavar="DIR", help=f"default: {PAGE}")
+        command.add_argument(
+            "--webgpu",
+            action="store_true",
+            help="use the visitor's GPU where it agrees with wasm and is faster (27 MB more)",
+        )
 
     text = "write a folder with a page that runs networks in the browser"
     command = add("page", _page, text, "fashion_single_2jet fashion_avg_2jet --serve")

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from export.page.build import make_server
 FLAGS = (
     "--headless",
     "--no-sandbox",
-    "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -26,6 +25,7 @@ FLAGS = (
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
 )
+SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 # How many images the worker has at once, and how many it got.
 COUNT_MESSAGES = """
     window.traffic = { now: 0, most: 0, sent: 0 };
@@ -132,16 +132,13 @@ class Visit:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator:
-    """Chromium, driven by Playwright."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        program = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
-        try:
-            yield program
-        finally:
-            program.close()
+def browser(playwright, *, gpu: Sequence[str] = ("--disable-gpu",)) -> Iterator:
+    """Chromium; `gpu` are flags."""
+    program = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, *gpu])
+    try:
+        yield program
+    finally:
+        program.close()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
-"""The benchmark of exports runs, on the smallest network there is a recipe for."""
+"""The benchmarks of exports and of the page run, on small networks."""
 
 import pytest
+from page_tools import chromium, need_runtime
+from zoo_tools import write_tiny
 
-from benchmarks import export
+from benchmarks import export, page
 
 
 @pytest.mark.heavy
@@ -11,3 +13,15 @@ def test_all_contenders_are_timed_in_one_run():
     assert row["network"] == "fashion28_discrete_s1p00" and row["batch"] == 1
     assert all(row[f"{name} ms"] > 0 for name in export.CONTENDERS)
     assert row["float / int8"] == pytest.approx(row["float ms"] / row["int8 ms"])
+
+
+@pytest.mark.heavy
+def test_all_files_of_a_page_are_timed(tmp_path):
+    chromium()
+    need_runtime()
+    network = write_tiny(tmp_path, "net", dataset="rescaled_fashion_mnist")
+    result = page.run(names=[str(network.path)], visits=1, images=1)
+    kinds = ["published", "reach 1.25", "reach 1.25, int8"]
+    assert [(row["network"], row["file"]) for row in result["rows"]] == [("net", k) for k in kinds]
+    assert all(row["ms per image"] > 0 and row["MB"] > 0 for row in result["rows"])
+    assert result["first answer s"] > 0

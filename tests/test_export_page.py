@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from export_tools import ROOT
-from page_tools import browser, chromium, need_runtime, served, visiting
+from page_tools import SOFTWARE_GPU, browser, chromium, need_runtime, served, visiting
 from PIL import Image
 from zoo_tools import write_tiny
 
@@ -47,8 +47,17 @@ def url(folder):
 
 
 @pytest.fixture(scope="module")
-def program():
-    with browser() as program:
+def playwright():
+    chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def program(playwright):
+    with browser(playwright) as program:
         yield program
 
 
@@ -329,6 +338,57 @@ def test_screenshots(program, url, look):
                 .map((e) => e.id)"""
         )
         assert unnamed == []
+
+
+# === WebGPU ===
+
+
+@pytest.fixture(scope="module")
+def gpu_url(tmp_path_factory):
+    """The page of two small networks, with the build for WebGPU."""
+    chromium()
+    need_runtime()
+    zoo_folder = tmp_path_factory.mktemp("gpu")
+    several = write_tiny(zoo_folder, "several", dataset="rescaled_fashion_mnist")
+    one = write_tiny(zoo_folder, "one", dataset="rescaled_fashion_mnist", channel_sigmas=(1.0,))
+    path = zoo_folder / "page"
+    assert main(["page", str(one.path), str(several.path), "--webgpu", "-o", str(path)]) == 0
+    with served(path) as address:
+        yield address
+
+
+def trials(visit):
+    """What came of trying every network on the GPU after its first answer."""
+    return visit.js(
+        """(async () => {
+            const { family, image } = m.state;
+            const answers = family.networks.map((n) => m.run(n, m.rescale(image, 1, family)));
+            return (await Promise.all(answers)).map((answer) => answer.trial);
+        })()"""
+    )
+
+
+@pytest.mark.heavy
+def test_networks_on_the_gpu_agree_with_wasm(playwright, gpu_url):
+    """Chromium's GPU in software: slower, but it computes."""
+    with browser(playwright, gpu=SOFTWARE_GPU) as gpu, visiting(gpu, gpu_url) as visit:
+        visit.open()
+        if not visit.js("navigator.gpu?.requestAdapter().then(Boolean) ?? false"):
+            pytest.skip("this Chromium has no WebGPU adapter in software")
+        for trial in trials(visit):
+            assert trial["device"] == "webgpu" and "error" not in trial
+            assert trial["deviation"] <= 1e-3 and trial["milliseconds"] > 0
+        assert visit.complaints == []
+        assert f"{gpu_url}ort/webgpu.wasm" in visit.requests
+
+
+@pytest.mark.heavy
+def test_without_a_gpu_its_build_is_not_loaded(program, gpu_url):
+    with visiting(program, gpu_url) as visit:
+        visit.open()
+        assert trials(visit) == 2 * [{"device": "none"}]
+        assert visit.complaints == []
+        assert not any("webgpu" in request for request in visit.requests)
 
 
 # === Without a browser ===

@@ -23,7 +23,8 @@ def network(tmp_path_factory):
 def no_runtime(monkeypatch):
     """onnxruntime-web is tested elsewhere."""
 
-    def write_runtime(folder):
+    def write_runtime(folder, *, webgpu):
+        assert not webgpu
         folder.mkdir(parents=True)
         for name in ("ort.js", "ort.wasm", "LICENSE"):
             (folder / name).write_text(name)

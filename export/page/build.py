@@ -30,7 +30,12 @@ FIRST = {"fashion_mnist": 48, "cifar10": 19}  # the sample to begin with: a coat
 
 
 def write_page(
-    folder: Path, names: Sequence[str], infos: Sequence[ModelInfo], *, card: str
+    folder: Path,
+    names: Sequence[str],
+    infos: Sequence[ModelInfo],
+    *,
+    card: str,
+    webgpu: bool = False,
 ) -> None:
     """Write everything to the new folder `folder`: inside `kept_if_good`.
 
@@ -38,8 +43,9 @@ def write_page(
         names: of the networks, as `zoo.load` takes them.
         infos: of the same networks, from `export.page.choose`.
         card: the text of README.md.
+        webgpu: whether the page may use the GPU, which needs a second build of onnxruntime-web.
     """
-    write_runtime(folder / "ort")  # first: it may fail, and Keras takes its time
+    write_runtime(folder / "ort", webgpu=webgpu)  # first: it may fail, and Keras takes its time
     for name in STATIC:
         shutil.copyfile(SOURCES / name, folder / name)
     for name, info in zip(names, infos, strict=True):
@@ -50,7 +56,7 @@ def write_page(
     for family in shown:
         write_samples(folder / family["samples"]["file"], family, sources[family["name"]].load())
     shutil.copyfile(SAMPLE_FOLDER / "SAMPLES.md", folder / "samples" / "LICENCES.md")
-    data = {"size_factors": SIZE_FACTORS, "families": shown}
+    data = {"size_factors": SIZE_FACTORS, "webgpu": webgpu, "families": shown}
     text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
     (folder / DESCRIPTION).write_text(text, encoding="utf-8")
     (folder / CARD).write_text(card, encoding="utf-8")

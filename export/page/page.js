@@ -141,7 +141,8 @@ worker.onerror = (event) => {
 /** The network's answer to an image on its canvas. */
 export function run(network, { height, width, colours, data }) {
   const id = crypto.getRandomValues(new Uint32Array(1))[0];
-  const message = { file: network.file, shape: [1, height, width, colours] };
+  const { webgpu } = state.page;
+  const message = { file: network.file, shape: [1, height, width, colours], webgpu };
   worker.postMessage({ id, ...message, pixels: Float32Array.from(data) });
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
 }
@@ -222,7 +223,7 @@ async function update() {
       answers.set(step, answer);
       if (answers !== state.answers) continue; // of an older image
       if (state.truth === null) setTruth(answer.several.best);
-      showSpeed(several, output.milliseconds);
+      showSpeed(several, output);
       showAll(step);
     }
     showAll(state.step);
@@ -326,8 +327,9 @@ function showCurve() {
     steps.map(row).join("");
 }
 
-function showSpeed(network, milliseconds) {
-  $("speed").textContent = `${network.name}: ${Math.round(milliseconds)} ms per image here.`;
+function showSpeed(network, { milliseconds, device }) {
+  const where = device === "webgpu" ? " on the GPU" : "";
+  $("speed").textContent = `${network.name}: ${Math.round(milliseconds)} ms per image here${where}.`;
 }
 
 let speaking;

@@ -1,4 +1,4 @@
-"""onnxruntime-web, the wasm-only build: from npm once, checked, kept in the user's cache."""
+"""onnxruntime-web, its builds for wasm and WebGPU: from npm once, checked, kept in the cache."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ FILES = {
     "package/dist/ort.wasm.bundle.min.mjs": "ort.js",
     "package/dist/ort-wasm-simd-threaded.wasm": "ort.wasm",
 }
+WEBGPU_FILES = {
+    "package/dist/ort.webgpu.bundle.min.mjs": "webgpu.js",
+    "package/dist/ort-wasm-simd-threaded.asyncify.wasm": "webgpu.wasm",
+}
 LICENCE = Path(__file__).with_name("onnxruntime-web.LICENSE")  # the package has none inside
 
 
-def write_runtime(folder: Path) -> None:
+def write_runtime(folder: Path, *, webgpu: bool = False) -> None:
     """Write the files that the page loads, and their licence, to `folder`."""
     archive = find_archive()
     folder.mkdir(parents=True)
     with tarfile.open(archive) as file:
-        for name, target in FILES.items():
+        for name, target in (FILES | (WEBGPU_FILES if webgpu else {})).items():
             (folder / target).write_bytes(file.extractfile(name).read())
     shutil.copyfile(LICENCE, folder / "LICENSE")
 

@@ -49,11 +49,13 @@ images as `samples/LICENCES.md` says.
 """
 
 
-def build(names: Sequence[str], infos: Sequence[ModelInfo], path: Path) -> Path:
+def build(
+    names: Sequence[str], infos: Sequence[ModelInfo], path: Path, *, webgpu: bool = False
+) -> Path:
     """Write the folder of the page to `path`, or nothing."""
     with kept_if_good(path, has=DESCRIPTION) as new:
         new.mkdir()
-        write_page(new, names, infos, card=card(infos))
+        write_page(new, names, infos, card=card(infos), webgpu=webgpu)
     return path
 
 
@@ -63,11 +65,8 @@ def files_of(path: Path) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def dry_run(
-    names: Sequence[str], infos: Sequence[ModelInfo], path: Path, *, repo: str, private: bool
-) -> None:
-    """Write the folder and show what would be uploaded."""
-    build(names, infos, path)
+def dry_run(path: Path, *, repo: str, private: bool) -> None:
+    """Show what would be uploaded of the folder."""
     kind = "private Space" if private else "Space"
     print(f"would be sent to the {kind} {repo} in one commit, from {path}:")
     for name, file in files_of(path).items():
@@ -75,12 +74,8 @@ def dry_run(
     print("dry run: nothing was sent; `--publish` sends it")
 
 
-def publish(
-    names: Sequence[str], infos: Sequence[ModelInfo], path: Path, *, repo: str, private: bool
-) -> str:
-    """Write the folder, upload it, and return the commit."""
-    need_token()  # before the work is done
-    build(names, infos, path)
+def publish(path: Path, *, repo: str, private: bool) -> str:
+    """Upload the folder and return the commit."""
     commit = upload(path, repo=repo, private=private)
     print(f"the Space {repo} at {commit}")
     return commit
