@@ -63,6 +63,14 @@ def release_memory():
     gc.collect()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_data_sets():
+    """What the tests of one file register is not there in the next one."""
+    yield
+    if "gdn_keras.datasets.sets" in sys.modules:
+        sys.modules["gdn_keras.datasets.sets"]._registered.clear()
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """A data folder in the standard formats. Tests read it and leave it as it is."""
