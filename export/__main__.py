@@ -126,10 +126,11 @@ def _page(args) -> None:
 def _space(args) -> None:
     check_repo(args.repo)
     infos = choose(args.names)
+    from .hub.upload import need_token
     from .page import space
 
     if args.publish:
-        space.need_token()  # before the work is done
+        need_token()  # before the work is done
     folder = space.build(args.names, infos, Path(args.output), webgpu=args.webgpu)
     publish = space.publish if args.publish else space.dry_run
     publish(folder, repo=args.repo, private=args.private)

@@ -18,13 +18,19 @@ from training.runs.logs import read_log
 from training.runs.record import Ancestor
 
 
+def published_after(single, name, folder):
+    """A place where tiny_single is finished, and a relative of it is published."""
+    place = Place(single.data, folder)
+    shutil.copytree(single.runs, place.runs)
+    for command in ("run", "evaluate", "publish"):
+        assert place(command, name) == 0
+    return place
+
+
 @pytest.fixture(scope="module")
 def family(single, tmp_path_factory):
     """tiny_avg started from tiny_single, tiny_lse from tiny_avg. Tests leave it as it is."""
-    place = Place(single.data, tmp_path_factory.mktemp("family"))
-    shutil.copytree(single.runs, place.runs)
-    for command in ("run", "evaluate", "publish"):
-        assert place(command, "tiny_avg") == 0
+    place = published_after(single, "tiny_avg", tmp_path_factory.mktemp("family"))
     assert place("queue", "tiny_lse") == 0
     return place
 
@@ -97,11 +103,7 @@ def test_records_that_know_only_the_nearest_relative(single, place):
 @pytest.fixture(scope="module")
 def derived(single, tmp_path_factory):
     """tiny_avg_transfer, made from tiny_single and published. Tests leave it as it is."""
-    place = Place(single.data, tmp_path_factory.mktemp("derived"))
-    shutil.copytree(single.runs, place.runs)
-    for command in ("run", "evaluate", "publish"):
-        assert place(command, "tiny_avg_transfer") == 0
-    return place
+    return published_after(single, "tiny_avg_transfer", tmp_path_factory.mktemp("derived"))
 
 
 def test_a_derived_network_has_the_weights_of_its_source(derived):
