@@ -157,7 +157,7 @@ def plan_run(
         elif other.jet_order < recipe.config.jet_order:  # the highest derivatives are new
             settings = settings[-1:]
         else:
-            settings = (settings[-1] | _last_changes(recipe, other, settings[-1]),)
+            settings = (settings[-1] | _last_changes(recipe, other, settings),)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
         config = recipe.config.replace(**EVERY_PIXEL)
@@ -166,13 +166,16 @@ def plan_run(
     return Plan(recipe, budget, relative, stages)
 
 
-def _last_changes(recipe: Recipe, other: GaussDerNetConfig, last: dict[str, Any]) -> dict[str, Any]:
+def _last_changes(
+    recipe: Recipe, other: GaussDerNetConfig, settings: tuple[dict[str, Any], ...]
+) -> dict[str, Any]:
     """How the last stage changes for a network that is nearly there."""
     if not _same_scales(recipe.config, other):
         return FROM_OTHER_SCALES[recipe.group]
     if recipe.group in FROM_OTHER_METHOD and other.method != recipe.config.method:
         return FROM_OTHER_METHOD[recipe.group]
-    return {"epochs": last["epochs"] / 3}
+    own = settings[1:] or settings  # with all scale channels, if there are several
+    return {"epochs": sum(stage["epochs"] for stage in own) / 3}
 
 
 def _same_scales(config: GaussDerNetConfig, other: GaussDerNetConfig) -> bool:
@@ -188,12 +191,11 @@ def _cpu_stage(
     main: Stage,
     *,
     name: str,
-    coarsest: int | None = None,
     times: float | None = None,
     reach: float = REACH,
     **changes: Any,
 ) -> Stage:
-    """A stage of `CPU_STAGES`: `single`, one scale channel; else all or the `coarsest` ones.
+    """A stage of `CPU_STAGES`: `single` has one scale channel, the others all.
 
     `times` is for recipes without a fixed data set: epochs as a multiple of the recipe's.
     """
@@ -202,8 +204,6 @@ def _cpu_stage(
     config = recipe.config.replace(sampling_density=DENSITY, reach=reach)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
-    elif coarsest:
-        config = config.replace(channel_sigmas=config.channel_sigmas[-coarsest:])
     return dataclasses.replace(main, name=name, config=config, **{"warmup": 0.05} | changes)
 
 
@@ -317,14 +317,12 @@ _FASHION = (
     {"name": "wider", "epochs": 1, "learning_rate": 0.0015, "reach": WIDE_REACH},
 )
 _CIFAR = (
-    {"name": "single", "epochs": 12},
-    # without the two finest channels, which take half of the time
-    {"name": "coarse", "coarsest": 4, "epochs": 0.5, "learning_rate": 0.003},
-    {"name": "together", "epochs": 0.4, "learning_rate": 0.002},
-    {"name": "longer", "epochs": 1.5, "learning_rate": 0.004},
+    {"name": "single", "epochs": 20},
+    {"name": "together", "epochs": 4, "learning_rate": 0.004},
+    {"name": "wider", "epochs": 1, "learning_rate": 0.0015, "reach": WIDE_REACH},
 )
-_CIFAR_MIRROR = (  # half of the multiply-adds of reflection
-    {"name": "single", "epochs": 12},
+_CIFAR_MIRROR = (
+    {"name": "single", "epochs": 20},
     {"name": "together", "epochs": 6, "learning_rate": 0.002},
 )
 _STIR = (
