@@ -6,6 +6,7 @@ arguments. Images are noise: no operation here takes longer for one image than f
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,10 @@ def our_training(
     from training.budgets import plan_run
     from training.stages import build_stage_model, compile_model
 
-    stage = plan_run(_with(recipe, changes), budget="paper", finished=set(), dtype=dtype).stages[0]
+    changed = _with(recipe, changes)
+    stage = plan_run(changed, budget="paper", finished=set(), dtype=dtype).stages[0]
+    # not the whole maps of that budget, but what the config says
+    stage = dataclasses.replace(stage, config=changed.config)
     model = build_stage_model(stage, seed=0)
     compile_model(model, stage, 1000)
     images, labels = images_and_labels(stage.config, batch)
@@ -85,7 +89,6 @@ def plain_inference(*, recipe: str, batch: int) -> Callable[[], object]:
 
 
 def _with(recipe: str, changes: dict[str, Any]):
-    import dataclasses
 
     settings = recipes.get(recipe)
     return dataclasses.replace(settings, config=settings.config.replace(**changes))

@@ -23,11 +23,19 @@ EVERY_PIXEL = 2 * math.sqrt(2)  # where no density is drawn: one step to the rig
 SIZES = (32, 64, 128, 256)
 CHANNELS = (1, 2, 3, 4, 5, 6, 7)
 REPEATS = 3
+WAYS = {  # to compute the same network
+    "every pixel": {"sampling_density": None},
+    "coarse grids": {"sampling_density": COARSE},
+    "coarse grids, reach 1": {"sampling_density": COARSE, "reach": 1.0},
+}
+_CENTRE = (
+    Style(PALETTE[0], "o"),
+    Style(PALETTE[1], "s", (3, 1.5)),
+    Style(PALETTE[4], "v", (1, 1)),
+)
 STYLES = {
-    "every pixel": Style(PALETTE[0], "o"),
-    "coarse grids": Style(PALETTE[1], "s", (3, 1.5)),
-    "centre, every pixel": Style(PALETTE[0], "o"),
-    "centre, coarse grids": Style(PALETTE[1], "s", (3, 1.5)),
+    **dict(zip(WAYS, _CENTRE, strict=True)),
+    **{f"centre, {way}": style for way, style in zip(WAYS, _CENTRE, strict=True)},
     "max, every pixel": Style(PALETTE[2], "^"),
     "max, coarse grids": Style(PALETTE[3], "D", (3, 1.5)),
 }
@@ -39,22 +47,18 @@ def run() -> dict:
     sigmas = recipes.get(RECIPE).config.channel_sigmas
     lines = []
     for selection in ("centre", "max"):
-        for density in (None, COARSE):
-            changes = {"spatial_selection": selection, "sampling_density": density}
+        for way, changes in WAYS.items():
+            if selection == "max" and "reach" in changes:  # every position is looked at anyway
+                continue
+            changes = changes | {"spatial_selection": selection}
             points = [(n, 2, changes | {"input_size": (n, n)}) for n in SIZES]
-            lines.append(_line("image size", f"{selection}, {_name(density)}", points))
-    for density in (None, COARSE):
-        points = [
-            (n, 8, {"sampling_density": density, "channel_sigmas": sigmas[:n]}) for n in CHANNELS
-        ]
-        lines.append(_line("scale channels", _name(density), points))
+            lines.append(_line("image size", f"{selection}, {way}", points))
+    for way, changes in WAYS.items():
+        points = [(n, 8, changes | {"channel_sigmas": sigmas[:n]}) for n in CHANNELS]
+        lines.append(_line("scale channels", way, points))
     points = [(density or EVERY_PIXEL, 8, {"sampling_density": density}) for density in DENSITIES]
     lines.append(_line("density", "centre", points))
     return {"recipe": RECIPE, "lines": lines}
-
-
-def _name(density: float | None) -> str:
-    return "every pixel" if density is None else "coarse grids"
 
 
 def _line(axis: str, label: str, points: list) -> dict:
