@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+import math
 import re
+import shutil
 
 import numpy as np
 import pytest
+import scipy.stats
 from report_tools import (
     claim_with,
     curve,
@@ -23,6 +26,7 @@ from report_tools import (
 
 from gdn_keras import zoo
 from gdn_keras.model import build_model
+from training.reproduction import repeated_runs
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.claims.checks import find_peaks, selection_trend
 from training.reproduction.claims.filter_checks import derivative_filters, randomise, resembling
@@ -424,16 +428,41 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         phase = "exact" if folder_name == f"{other}-seed2" else "single"
         stages = [stage_of(name, name=phase, epochs=0.2)]
         record = {"recipe": name, "budget": "cpu", "seed": 1, "warm_start": start, "stages": stages}
+        record["images_seen"] = 1_200_000
         (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
     results = ZooResults.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
     scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
     assert results.runs == {
-        "cpu": {name: scratch, other: {1: pytest.approx(90.0)}},
-        "cpu, exact 0.2": {other: {2: pytest.approx(95.0)}},
+        "cpu, 1,200,000 images": {name: scratch, other: {1: pytest.approx(90.0)}},
+        "cpu, 1,200,000 images, exact 0.2": {other: {2: pytest.approx(95.0)}},
     }
     assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
+    # what is kept is there without the folder of the runs
+    assert repeated_runs.write(tmp_path / "zoo" / repeated_runs.FILE, results.runs) == 2
+    shutil.rmtree(tmp_path / "runs")
+    assert ZooResults.read(tmp_path / "zoo").runs == {"cpu, 1,200,000 images": {name: scratch}}
+
+
+def test_repeated_runs_are_compared_within_their_training():
+    a, b, c = ("fashion28_discrete_s1p00", "fashion28_integrated_s1p00", "cifar32_discrete_s1p00")
+    runs = {
+        "cpu, 10 images": {a: {0: 93.0, 1: 92.0, 2: 94.0}, b: {2: 91.0, 0: 90.0, 1: 92.0}},
+        "cpu, 20 images": {b: {0: 95.0, 1: 96.0, 2: 94.0}, c: {0: 80.0, 1: 81.0, 2: 82.0}},
+        "cpu, 30 images": {c: {0: 85.0, 1: 86.0}},
+    }
+    text = "\n".join(repeated_runs.tables(runs))
+    assert f"| `{a}` | 93.00 ± 1.00 | 93.00, 92.00, 94.00 |" in text
+    assert f"| `{b}` | 91.00 ± 1.00 | 90.00, 92.00, 91.00 |" in text
+    assert text.count(" − ") == 1  # not across data sets or lengths
+    # g = 2 / 1 * (1 - 3 / (4 * 4 - 1)) up to the exact correction; t = 2 / sqrt(2 / 3)
+    (row,) = [line for line in text.splitlines() if " − " in line]
+    ppt, g, wilcoxon, t_test = (float(cell) for cell in row.strip("|").split("|")[1:])
+    assert (ppt, wilcoxon) == (2.0, 0.2)  # of the 20 divisions of six ranks, 4 are so unequal
+    assert g == pytest.approx(2 * 0.8, abs=0.01)
+    assert t_test == pytest.approx(2 * scipy.stats.t.sf(2 / math.sqrt(2 / 3), 4), abs=6e-4)
+    assert "30 images" not in text
 
 
 def test_matched_sigmas():

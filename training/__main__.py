@@ -145,7 +145,9 @@ _COMMANDS = {
     "gallery": lambda arguments, where: reproduction.gallery(
         arguments.names, workspace=where, docs=_docs(arguments)
     ),
-    "statistics": lambda arguments, where: reproduction.statistics(arguments.file, workspace=where),
+    "statistics": lambda arguments, where: reproduction.statistics(
+        arguments.file, workspace=where, keep=arguments.keep
+    ),
     "verify": lambda arguments, where: reproduction.verify(
         arguments.name,
         workspace=where,

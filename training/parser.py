@@ -52,7 +52,10 @@ EXAMPLES = {
         "python -m training verify fashion_avg_2jet --sizes 0.5 1 2 --limit 1000",
         "python -m training verify fashion_avg_2jet --samples     # without any data",
     ),
-    "statistics": ("python -m training statistics", "python -m training statistics runs.csv"),
+    "statistics": (
+        "python -m training statistics --keep",
+        "python -m training statistics runs.csv",
+    ),
 }
 _DOCS = "default: docs/ of the checkout"
 PLACES = {
@@ -205,6 +208,11 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="?",
         help="a CSV with the columns method, setting, run, accuracy; default: the networks of zoo/ "
         "and the runs on this machine",
+    )
+    statistics.add_argument(
+        "--keep",
+        action="store_true",
+        help="also write the accuracies of repeated runs to the zoo, for the report",
     )
     _place_options(statistics, "zoo", "runs")
     return parser

@@ -25,8 +25,11 @@ def gallery(names: list[str], *, workspace: Workspace, docs: Path = DOCS) -> int
     return 0
 
 
-def statistics(file: str | None, *, workspace: Workspace) -> int:
-    """Tables 15 to 18, of the runs in a file or of those of this project."""
+def statistics(file: str | None, *, workspace: Workspace, keep: bool = False) -> int:
+    """Tables 15 to 18, of the runs in a file or of those of this project.
+
+    `keep` also writes the accuracies of repeated runs to the zoo, where the report finds them.
+    """
     from .statistics import pairwise_table, pooled_table, read_csv
 
     if file:
@@ -34,11 +37,15 @@ def statistics(file: str | None, *, workspace: Workspace) -> int:
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))
         return 0
+    from . import repeated_runs
     from .pages.tables import statistics_tables
     from .zoo_results import ZooResults
 
     results = ZooResults.read(workspace.zoo, runs_dir=workspace.runs)
     print("\n".join(statistics_tables(results)))
+    if keep:
+        path = workspace.zoo / repeated_runs.FILE
+        print(f"{path}: {repeated_runs.write(path, results.runs)} runs")
     return 0
 
 

@@ -17,12 +17,13 @@ from ..budgets import OPTIONAL
 from ..recipes import RECIPES
 from ..runs.record import RunRecord
 from ..runs.state import read_record
+from . import repeated_runs
 from .paper import PairwiseStatistics, PooledStatistics
+from .repeated_runs import SEVERAL
 
 if TYPE_CHECKING:
     from gdn_keras.explain import SigmaFit
 
-SEVERAL = 3  # runs of a network, at least, before differences are tested
 MATCHED = ", matched σ"  # of the name of a curve: all sigmas times the size factor
 
 
@@ -56,38 +57,39 @@ class ZooResults:
     """The zoo folders of recipes, by name, and further runs of the same recipes."""
 
     folders: dict[str, zoo.Folder]
-    # budget -> network -> seed -> accuracy in % at size factor 1; the zoo's own run included.
-    # Only runs from scratch: others share weights with their relatives, so they are neither
-    # independent of each other nor trained like those that had no relative.
-    runs: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
+    # The zoo's own run included. Only runs from scratch: others share weights with their relatives,
+    # so they are neither independent of each other nor trained like those that had no relative.
+    runs: repeated_runs.Runs = field(default_factory=dict)
 
     @classmethod
     def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> ZooResults:
         """The zoo, and the finished and evaluated runs in `runs_dir` if there is one."""
         paths = [path for path in zoo.folders(zoo_dir) if path.name in RECIPES]
         results = cls({path.name: zoo.read_folder(path) for path in paths})
+        for name, training, seed, accuracy in repeated_runs.read(zoo_dir / repeated_runs.FILE):
+            results._add_run(name, training, seed, accuracy)
         for path in sorted(runs_dir.glob("*-seed*")) if runs_dir else ():
             name, _, seed = path.name.rpartition("-seed")  # a trial has another name
             record = read_record(path) if name in RECIPES else None
             if record is not None and not record.ancestors:
-                results._add_run(name, _budget(record), int(seed), _evaluated(name, path))
+                results._add_run(name, _training(record), int(seed), _evaluated(name, path))
         for name in results.folders:
             record = results.record(name)
             if not record.ancestors:
                 accuracy = results.accuracies[name].get(1.0)
-                results._add_run(name, _budget(record), record.seed, accuracy)
+                results._add_run(name, _training(record), record.seed, accuracy)
         return results
 
     def record(self, name: str) -> RunRecord:
         """The record of the run behind a network of the zoo."""
         return RunRecord.from_dict(self.folders[name].recipe)
 
-    def _add_run(self, name: str, budget: str, seed: int, accuracy: float | None) -> None:
+    def _add_run(self, name: str, training: str, seed: int, accuracy: float | None) -> None:
         if accuracy is not None:
-            self.runs.setdefault(budget, {}).setdefault(name, {})[seed] = accuracy
+            self.runs.setdefault(training, {}).setdefault(name, {})[seed] = accuracy
 
     def count_runs(self, names: Iterable[str]) -> str:
-        """How many runs of one budget each of the networks has, in words."""
+        """How many runs of one training each of the networks has, in words."""
         most = [max((len(r.get(n, ())) for r in self.runs.values()), default=0) for n in names]
         least, most = min(most), max(most)
         return f"{least} to {most}" if least < most else f"{most}"
@@ -97,11 +99,12 @@ class ZooResults:
     ) -> dict[str, np.ndarray] | None:
         """Accuracies of the table's networks: method -> (setting, run).
 
-        None unless all of them have several runs from scratch with the same seeds and budget.
+        None unless all of them have several runs from scratch with the same seeds, budget and
+        length.
         """
         names = networks_of(table)
-        for budget in sorted(self.runs, reverse=True):  # the paper's first
-            runs = self.runs[budget]
+        for training in sorted(self.runs, reverse=True):  # the paper's budget first
+            runs = self.runs[training]
             seeds = sorted(
                 set.intersection(*(set(runs.get(n, ())) for row in names.values() for n in row))
             )
@@ -185,10 +188,10 @@ class ZooResults:
         return np.array(rows)
 
 
-def _budget(record: RunRecord) -> str:
-    """The budget of a run; with optional stages it is another one."""
+def _training(record: RunRecord) -> str:
+    """Budget and length of a run; with optional stages it is another one."""
     optional = [f"{s.name} {s.epochs:g}" for s in record.stages if s.name in OPTIONAL]
-    return ", ".join([record.budget, *optional])
+    return ", ".join([record.budget, f"{record.images_seen:,} images", *optional])
 
 
 def _evaluated(name: str, folder: Path) -> float | None:

@@ -17,8 +17,9 @@ from gdn_keras.datasets.stir import STIR_SIZES
 from ...recipes import RECIPES
 from ..baselines import stir_baseline
 from ..paper import POOLED_FIXED, POOLED_LEARNED
+from ..repeated_runs import SEVERAL
 from ..statistics import SIGNIFICANCE, pooled_statistics
-from ..zoo_results import SEVERAL, ZooResults
+from ..zoo_results import ZooResults
 from . import filter_checks, sigma_checks
 from .claim import MUCH, OBJECT_SIZES, Check, Claim
 from .margins import ERRORS, beyond, error_of, margin

@@ -8,6 +8,7 @@ from gdn_keras import datasets
 from gdn_keras.utils import markdown
 
 from ...recipes import RECIPES
+from .. import repeated_runs
 from ..baselines import DATASETS, MODELS, stir_baseline
 from ..claims.sigma_checks import first_layer_spread
 from ..claims.verdicts import VERDICTS, judge_accuracy, judge_sigma
@@ -22,8 +23,9 @@ from ..paper import (
     PairwiseStatistics,
     PooledStatistics,
 )
+from ..repeated_runs import SEVERAL
 from ..statistics import format_pairwise, format_pooled, pairwise_table, pooled_table
-from ..zoo_results import MATCHED, SEVERAL, ZooResults, group_names, networks_of
+from ..zoo_results import MATCHED, ZooResults, group_names, networks_of
 
 UNTRAINED, UNMEASURED, NONE = "not yet trained", "not yet measured", "–"
 MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "🔷", "❌", "⬜", "➖", "⛔"), strict=True))
@@ -133,7 +135,7 @@ def sigma_table(results: ZooResults) -> Table:
 
 
 def statistics_tables(results: ZooResults, *, only_measured: bool = False) -> list[str]:
-    """Tables 15 to 18: the paper's, and ours if there are enough runs."""
+    """Tables 15 to 18: the paper's, and ours if there are enough runs; and all repeated runs."""
     lines, missing = [], []
     for statistics in (PAIRWISE_FIXED, POOLED_FIXED, PAIRWISE_LEARNED, POOLED_LEARNED):
         ours = _our_statistics(statistics, results)
@@ -151,7 +153,7 @@ def statistics_tables(results: ZooResults, *, only_measured: bool = False) -> li
             f"{results.count_runs(names)} of each network.",
             "",
         ]
-    return lines
+    return lines + repeated_runs.tables(results.runs)
 
 
 def _printed_statistics(table: PairwiseStatistics | PooledStatistics) -> list[str]:
