@@ -2,8 +2,19 @@
 
 import keras
 import numpy as np
+import pytest
 
 from gdn_keras import GaussDerNetConfig, build_model
+from gdn_keras.utils.cpu import onednn_may_use_bfloat16
+
+needs_half_precision = pytest.mark.skipif(
+    not onednn_may_use_bfloat16(), reason="ONEDNN_MAX_CPU_ISA is lower than half precision"
+)
+
+
+def half(parameter):
+    """A parameter of a test that stands for half precision."""
+    return pytest.param(parameter, marks=needs_half_precision)
 
 
 def small_config(**changes):

@@ -38,7 +38,18 @@ def cpuinfo(tmp_path, monkeypatch):
 def test_instruction_sets_of_a_cpu(cpuinfo, monkeypatch, content, text, bfloat16):
     cpuinfo.write_text(content)
     monkeypatch.setattr(cpu, "_tile_palettes", lambda: 1)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     assert cpu.text(cpu.describe()) == text
+    assert cpu.prefers_bfloat16() == bfloat16
+
+
+@pytest.mark.parametrize(
+    "limit, bfloat16",
+    [("AVX2", False), ("avx512_core_vnni", False), ("AVX512_CORE_BF16", True), ("ALL", True)],
+)
+def test_a_limit_of_onednn_counts(cpuinfo, monkeypatch, limit, bfloat16):
+    cpuinfo.write_text(GENOA)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert cpu.prefers_bfloat16() == bfloat16
 
 

@@ -4,7 +4,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import assert_rounded, evaluate, random_images, small_config, small_model
+from helpers import (
+    assert_rounded,
+    evaluate,
+    half,
+    needs_half_precision,
+    random_images,
+    small_config,
+    small_model,
+)
 
 from gdn_keras import GaussDerNet, ScaleAdamW, adapt, build_model
 from gdn_keras.model import channel_plans, copy_weights
@@ -71,7 +79,9 @@ def test_compiled_model_with_our_optimizer_survives_saving(tmp_path):
     np.testing.assert_array_equal(evaluate(loaded, images), evaluate(model, images))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
+@pytest.mark.parametrize(
+    "policy", [half("mixed_float16"), half("mixed_bfloat16"), half("float16"), "float64"]
+)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -94,6 +104,7 @@ def test_precision_policies_are_finite_and_close(changes, policy):
     assert GaussDerNet.from_config(other.get_config()).policy.name == policy
 
 
+@needs_half_precision
 def test_half_precision_training_step_is_finite():
     model = build_model(small_config(learned_sigmas=True), dtype="mixed_float16")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -7,7 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from helpers import assert_rounded, randomise, small_config
+from helpers import assert_rounded, half, randomise, small_config
 
 from gdn_keras import build_model
 from gdn_keras.datasets import SIZE_FACTORS, Arrays
@@ -228,8 +228,8 @@ def test_seeds_differ(data, tmp_path):
     "changes",
     [
         {"label_smoothing": 0.1},
-        {"dtype": "mixed_bfloat16"},
-        {"dtype": "mixed_float16"},
+        half({"dtype": "mixed_bfloat16"}),
+        half({"dtype": "mixed_float16"}),
     ],
     ids=str,
 )

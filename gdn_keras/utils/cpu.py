@@ -49,7 +49,17 @@ def prefers_bfloat16() -> bool:
     They do with AMX, and with AVX-512 on AMD's CPUs. On an Intel CPU whose AMX cannot be used,
     bfloat16 took 1.3 to 1.6 times as long as float32.
     """
-    return "bfloat16" in (describe()["instructions"] or ()) and not has_broken_amx()
+    able = "bfloat16" in (describe()["instructions"] or ()) and not has_broken_amx()
+    return able and onednn_may_use_bfloat16()
+
+
+def onednn_may_use_bfloat16() -> bool:
+    """Whether the user has not limited oneDNN, with ONEDNN_MAX_CPU_ISA, to less than bfloat16.
+
+    TensorFlow does not ask: where the CPU has bfloat16 and oneDNN may not use it, the process ends.
+    """
+    limit = os.environ.get(_MAX_ISA, "ALL").upper()
+    return any(word in limit for word in ("BF16", "FP16", "AMX", "AVX10", "ALL", "DEFAULT"))
 
 
 def has_broken_amx() -> bool:
