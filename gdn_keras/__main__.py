@@ -333,7 +333,9 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="exchange left and right in half of the images",
     )
-    command.add_argument("--epochs", type=_positive, help="with all scale channels")
+    command.add_argument(
+        "--epochs", type=_positive, help="of the second stage; the first has eight times as many"
+    )
     command.add_argument("--seed", type=int, default=0)
 
     for name, (_, text) in PARTS.items():  # for --help; `main` runs them
@@ -350,10 +352,9 @@ def _add_offline(command: argparse.ArgumentParser, text: str = "never use the in
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive whole number, not {text}")
+    return int(text)
 
 
 if __name__ == "__main__":

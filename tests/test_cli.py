@@ -108,6 +108,13 @@ def test_wrong_usage_is_exit_code_2(capsys, arguments):
     assert "usage: python -m gdn_keras" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["a", "0", "1.5", "-2"])
+def test_a_count_that_is_none(capsys, text):
+    with pytest.raises(SystemExit):
+        main(["predict", "grey", "x.png", f"--top={text}"])
+    assert f"--top: must be a positive whole number, not {text}" in capsys.readouterr().err
+
+
 def test_download_of_what_is_here(capsys, root):
     assert run(capsys, "download", "grey")[:2] == (0, f"{root / 'grey'}\n")
 

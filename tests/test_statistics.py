@@ -398,6 +398,11 @@ def test_command_says_what_is_wrong_with_a_file(tmp_path, capsys, text, message)
     assert code == 1 and re.search(message, error)
 
 
+def test_runs_of_a_file_are_not_kept(tmp_path, capsys):
+    assert main(["statistics", str(tmp_path / "runs.csv"), "--keep"]) == 1
+    assert "`--keep` keeps the runs of this project" in capsys.readouterr().err
+
+
 def test_command_without_a_file_says_how_many_runs_there_are(tmp_path, capsys):
     (tmp_path / "zoo").mkdir()
     options = ["--zoo", str(tmp_path / "zoo"), "--runs", str(tmp_path / "runs")]

@@ -170,7 +170,7 @@ def test_fine_tuning_starts_from_its_weights(mine, data, tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_the_same_command_resumes(data, mine, tmp_path):
+def test_the_same_command_resumes(data, mine, tmp_path, monkeypatch):
     output = tmp_path / "mine"
     words = ["-m", "gdn_keras", *command(data, output, "--epochs", "15")]
     process = Command(words)
@@ -188,7 +188,11 @@ def test_the_same_command_resumes(data, mine, tmp_path):
     assert process.returncode == 0, err
     expected = zoo.read_folder(mine).metrics
     assert zoo.read_folder(output).metrics.weights_sha256 == expected.weights_sha256
-    # and once more: nothing is left to do, and other options do not go with it
+    # and once more: nothing is left to do, whatever precision another machine prefers, and other
+    # options do not go with it
+    trained_in = zoo.read_folder(output).recipe["stages"][0]["dtype"]
+    other = {"float32": "mixed_bfloat16"}.get(trained_in, "float32")
+    monkeypatch.setattr(own, "auto_precision", lambda budget: other)
     assert main(command(data, output, "--epochs", "15")) == 0
     assert main(command(data, output, "--epochs", "2")) == 1
 
@@ -204,7 +208,7 @@ def test_the_recipe_is_that_of_another_network_for_other_images(data):
     assert recipe.config == like.config.replace(num_classes=3, class_names=CLASSES)
     assert (recipe.batch_size, recipe.epochs, recipe.flip) == (24, round(4000 / 24), True)
     assert recipe.colour_jitter and recipe.train_split == "train"
-    plan = own.make_plan(recipe, start=None)
+    plan = own.make_plan(recipe, start=None, dtype="float32")
     assert [(s.name, s.epochs) for s in plan.stages] == [("single", 8 * 167), ("together", 167)]
     assert plan.stages[0].config.channel_sigmas == (1.0,)
 

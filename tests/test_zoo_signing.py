@@ -55,6 +55,15 @@ def test_a_changed_file(folder, keys, name):
         zoo.check_signature(folder, key=keys[1])
 
 
+def test_the_data_of_a_network_for_images_of_ones_own_are_signed(folder, keys):
+    record = folder / "data.json"
+    record.write_text("{}")
+    with pytest.raises(ValueError, match=r"net .*data\.json"):  # it came after the signature
+        zoo.check_signature(folder, key=keys[1])
+    record.unlink()
+    zoo.check_signature(folder, key=keys[1])
+
+
 def test_another_key(folder, tmp_path):
     _, other = write_keys(tmp_path, "theirs")
     with pytest.raises(ValueError, match=r"net .*theirs\.pub"):
@@ -71,7 +80,7 @@ def test_no_signature(folder, keys, capsys):
     (folder / zoo.SIGNATURE_FILE).unlink()
     assert main(["verify", str(folder), "--key", str(keys[1])]) == 1
     error = capsys.readouterr().err
-    assert zoo.SIGNATURE_FILE in error and "`python -m export sign`" in error
+    assert zoo.SIGNATURE_FILE in error and "`gdn-keras export sign`" in error
 
 
 def test_keys_that_are_none(folder, keys, tmp_path):

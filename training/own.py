@@ -10,7 +10,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gdn_keras import datasets, zoo
 from gdn_keras.datasets import DataSet
@@ -25,6 +25,9 @@ from .runs import locking, state
 from .runs.record import Ancestor
 from .runs.stopping import STOPPED, Stopping
 from .runs.workspace import Workspace
+
+if TYPE_CHECKING:
+    from gdn_keras.model import GaussDerNet
 
 IMAGES, EPOCHS = 4000, 3  # of the last stage: so many images, but at least so many epochs
 _PADDINGS = {"black": "zero", "mirrored": "mirror"}
@@ -61,9 +64,24 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
         )
         print(datasets.report(dataset), flush=True)
         recipe = make_recipe(like, dataset, name=output.name, options=options)
-        plan = make_plan(recipe, start=start)
-        if not _train(plan, folder, start=start, options=options, stop=stop):
-            return _stopped(output)
+        record = state.read_record(folder)
+        saved = None if record else state.load(folder)
+        began = record or (saved and saved[0])
+        # another machine may prefer another precision than the one where the run was started
+        dtype = began.stages[0].dtype if began else auto_precision("cpu")
+        plan = make_plan(recipe, start=start, dtype=dtype)
+        if began and began.stages != plan.stages:
+            raise ValueError(
+                f"The options must be those with which the run in {folder} was started; or delete "
+                "that folder to start again."
+            )
+        if not record:
+            from .trainer import Run, train  # after all checks: Keras takes seconds to load
+
+            run = Run(plan, folder, seed=options.seed, ancestors=_ancestors(start))
+            relative = _relative(recipe, start=start, options=options) if saved is None else None
+            if not train(run, saved=saved, relative=relative, stop=stop):
+                return _stopped(output)
         model = workspace.load_finished(recipe.name, seed=options.seed)
         from .publishing.measurement import measure_sizes
         from .publishing.publish import publish
@@ -114,40 +132,30 @@ def make_recipe(like: Recipe, dataset: DataSet, *, name: str, options: OwnOption
     )
 
 
-def make_plan(recipe: Recipe, *, start: ModelInfo | None) -> Plan:
+def make_plan(recipe: Recipe, *, start: ModelInfo | None, dtype: str) -> Plan:
     """All stages; or only the last one, from the weights of `start`."""
-    plan = plan_run(recipe, budget="cpu", finished=set(), dtype=auto_precision("cpu"))
+    plan = plan_run(recipe, budget="cpu", finished=set(), dtype=dtype)
     if start is None:
         return plan
     return dataclasses.replace(plan, warm_start=start.name, stages=plan.stages[-1:])
 
 
-def _train(plan: Plan, folder: Path, *, start, options: OwnOptions, stop: Stopping) -> bool:
-    record = state.read_record(folder)
-    saved = None if record else state.load(folder)
-    began = record or (saved and saved[0])
-    if began and began.stages != plan.stages:
-        raise ValueError(
-            f"The options must be those with which the run in {folder} was started; or delete that "
-            "folder to start again."
-        )
-    if record:
-        return True
-    from .trainer import Run, train  # after all checks: Keras takes seconds to load
-
-    relative, ancestors = None, ()
-    if start is not None:
-        config = plan.recipe.config
-        same = ("input_size", "input_channels", "num_classes", "class_names")
-        changes = {field: getattr(config, field) for field in same}
-        relative = zoo.load(options.start_from, **changes) if saved is None else None
-        ancestors = (Ancestor(name=start.name, seed=start.seed), *map(_ancestor, start.lineage))
-    run = Run(plan, folder, seed=options.seed, ancestors=ancestors)
-    return train(run, saved=saved, relative=relative, stop=stop)
+def _ancestors(start: ModelInfo | None) -> tuple[Ancestor, ...]:
+    if start is None:
+        return ()
+    earlier = (Ancestor(name=name) for name in start.lineage)
+    return Ancestor(name=start.name, seed=start.seed), *earlier
 
 
-def _ancestor(name: str) -> Ancestor:
-    return Ancestor(name=name)
+def _relative(
+    recipe: Recipe, *, start: ModelInfo | None, options: OwnOptions
+) -> GaussDerNet | None:
+    """The network that lends its weights, with the inputs and outputs of the new one."""
+    if start is None:
+        return None
+    same = ("input_size", "input_channels", "num_classes", "class_names")
+    changes = {name: getattr(recipe.config, name) for name in same}
+    return zoo.load(options.start_from, **changes)
 
 
 def _like(options: OwnOptions, start: ModelInfo | None) -> Recipe:

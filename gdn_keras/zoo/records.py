@@ -72,7 +72,7 @@ class Metrics:
     multiply_adds_dense: int = 0
     weights_sha256: str = ""
     weights_bytes: int = 0
-    config_sha256: str = ""  # `GaussDerNetConfig.sha256`; empty in folders from before 0.2
+    config_sha256: str = ""  # `GaussDerNetConfig.sha256`; empty in folders that are older
 
     def __post_init__(self):
         if isinstance(self.golden, dict):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdn_keras.utils.checks import checked
-from gdn_keras.zoo.folder import FILES, SIGNATURE_FILE, read_folder
+from gdn_keras.zoo.folder import DATA_FILES, FILES, SIGNATURE_FILE, read_folder
 
 
 @checked
@@ -47,7 +47,7 @@ def check_signature(path: str | os.PathLike, *, key: str | os.PathLike) -> None:
     signature = path / SIGNATURE_FILE
     if not signature.is_file():
         raise ValueError(
-            f"{path} has no signature, {SIGNATURE_FILE}; `python -m export sign` writes one."
+            f"{path} has no signature, {SIGNATURE_FILE}; `gdn-keras export sign` writes one."
         )
     _check_key(key)
     verifying = _package().verifying
@@ -93,6 +93,7 @@ def _errors_of_the_key(key: str | os.PathLike) -> Iterator[None]:
 def _signed_files(path: Path) -> Iterator[Path]:
     """A folder with copies of what is signed: in the cache of the Hub, files are links."""
     with tempfile.TemporaryDirectory() as temporary:
-        for name in FILES:
+        own = (name for name in DATA_FILES if (path / name).exists())
+        for name in (*FILES, *own):
             shutil.copyfile(path / name, Path(temporary, name))
         yield Path(temporary)

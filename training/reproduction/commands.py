@@ -33,6 +33,8 @@ def statistics(file: str | None, *, workspace: Workspace, keep: bool = False) ->
     from .statistics import pairwise_table, pooled_table, read_csv
 
     if file:
+        if keep:
+            raise ValueError("`--keep` keeps the runs of this project, not those of a file.")
         runs, settings = read_csv(file)
         print(pairwise_table(runs, settings=settings))
         print(pooled_table(runs))

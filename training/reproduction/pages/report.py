@@ -123,10 +123,10 @@ def _head(results: ZooResults) -> list[str]:
         + (f" ({counts})." if counts else "."),
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it, so that lower "
         "accuracies are expected. With `cpu`, networks are trained and measured on coarse grids "
-        "(sampling density 1/√2; those with learned sigmas on every pixel), where the paper "
-        "computes every pixel; section 7.4, for which it prints numbers, is judged on both. The "
-        "zoo has one run of each network; the paper's Tables 5 to 8 and its curves on STIR are "
-        "means of 5. Read [what these numbers are](numbers.md) first.",
+        "(sampling density 1/√2; the card of a network that was trained on every pixel says so), "
+        "where the paper computes every pixel; section 7.4, for which it prints numbers, is judged "
+        "on both. The zoo has one run of each network; the paper's Tables 5 to 8 and its curves on "
+        "STIR are means of 5. Read [what these numbers are](numbers.md) first.",
         "",
     ]
 
