@@ -314,12 +314,12 @@ _LEARNED = ({"name": "single", "epochs": 8},)
 _FASHION = (
     {"name": "single", "epochs": 32},
     {"name": "together", "epochs": 2, "learning_rate": 0.003},
-    {"name": "wider", "epochs": 1, "learning_rate": 0.0015, "reach": WIDE_REACH},
+    {"name": "wider", "epochs": 2, "learning_rate": 0.0015, "reach": WIDE_REACH},
 )
 _CIFAR = (
     {"name": "single", "epochs": 20},
-    {"name": "together", "epochs": 4, "learning_rate": 0.004},
-    {"name": "wider", "epochs": 1, "learning_rate": 0.0015, "reach": WIDE_REACH},
+    {"name": "together", "epochs": 3, "learning_rate": 0.004},
+    {"name": "wider", "epochs": 2, "learning_rate": 0.0015, "reach": WIDE_REACH},
 )
 _CIFAR_MIRROR = (
     {"name": "single", "epochs": 20},
