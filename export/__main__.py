@@ -265,7 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--serve",
         nargs="?",
-        type=int,
+        type=_port,
         const=PORT,
         metavar="PORT",
         help=f"then serve it on this machine; default port: {PORT}",
@@ -295,6 +295,12 @@ def _parser() -> argparse.ArgumentParser:
     text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
     add("table", _table, text, "")
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, not {text}")
+    return int(text)
 
 
 def _size(text: str) -> tuple[int, int]:

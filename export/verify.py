@@ -21,14 +21,16 @@ class ParityError(ValueError):
 
 
 def check_images(model: GaussDerNet, *, dataset: str):
-    """For batches 1, 3 and 8: the bundled samples of the data set, and random images."""
+    """For each of `BATCHES` the bundled samples of the data set, and random images."""
     rng = np.random.default_rng(0)
     shape = (*model.config.input_size, model.config.input_channels)
     samples = _samples(dataset, shape)
+    white = model.config.pixel_range[1]
     for batch in BATCHES:
         if samples is not None:
-            yield f"{batch} samples", samples[:batch]
-        yield f"{batch} random", rng.integers(0, 256, (batch, *shape)).astype("float32")
+            yield f"{batch} samples", samples[:batch] * (white / 255)
+        pixels = rng.integers(0, 256, (batch, *shape)).astype("float32")
+        yield f"{batch} random", pixels * (white / 255)
 
 
 def _samples(dataset: str, shape: tuple[int, int, int]) -> np.ndarray | None:

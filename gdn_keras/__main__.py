@@ -336,7 +336,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--epochs", type=_positive, help="of the second stage; the first has eight times as many"
     )
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--seed", type=_seed, default=0)
 
     for name, (_, text) in PARTS.items():  # for --help; `main` runs them
         commands.add_parser(name, help=f"{text}; see {name} --help")
@@ -354,6 +354,12 @@ def _add_offline(command: argparse.ArgumentParser, text: str = "never use the in
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive whole number, not {text}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2**32 - 1, not {text}")
     return int(text)
 
 

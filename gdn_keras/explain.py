@@ -298,11 +298,14 @@ def _images(model: GaussDerNet, images: np.ndarray) -> np.ndarray:
 def _run(network: keras.Model, images: np.ndarray, batch_size: int) -> np.ndarray:
     """Outputs for all images; a list of outputs is stacked on axis 1.
 
-    Not `predict`: it compiles every new network, which takes longer than a few images do.
+    Not `predict`: it compiles every new network, which takes longer than a few images do. But on
+    PyTorch it does not, and a call would keep all maps for gradients.
     """
+    torch = keras.backend.backend() == "torch"
     batches = []
     for first in range(0, max(len(images), 1), batch_size):  # once also without images
-        outputs = network(images[first : first + batch_size], training=False)
+        batch = images[first : first + batch_size]
+        outputs = network.predict_on_batch(batch) if torch else network(batch, training=False)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         batches.append(np.stack(outputs, axis=1) if isinstance(outputs, list) else outputs)
     return np.concatenate(batches)

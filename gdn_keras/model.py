@@ -164,8 +164,8 @@ class GaussDerNet(ImageModel):
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """Names of the layers that are not trained now."""
-        return tuple(layer.name for layer in self.layers if not layer.trainable)
+        """Names of the layers with weights that are not trained now."""
+        return tuple(layer.name for layer in self.layers if layer.weights and not layer.trainable)
 
     def scale_logits_model(self) -> keras.Model:
         """The same weights, giving (batch, scale channel, class) before pooling over scale.

@@ -115,6 +115,15 @@ def test_a_count_that_is_none(capsys, text):
     assert f"--top: must be a positive whole number, not {text}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seed", ["-1", "x", str(2**32)])
+def test_a_seed_that_is_none(capsys, seed):
+    with pytest.raises(SystemExit):
+        main(["train", "photos", "-o", "mine", f"--seed={seed}"])
+    assert f"--seed: must be a whole number from 0 to 2**32 - 1, not {seed}" in (
+        capsys.readouterr().err
+    )
+
+
 def test_download_of_what_is_here(capsys, root):
     assert run(capsys, "download", "grey")[:2] == (0, f"{root / 'grey'}\n")
 

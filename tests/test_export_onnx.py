@@ -13,6 +13,7 @@ from zoo_tools import write_tiny
 from export import files, verify
 from export.__main__ import main
 from export.onnx_model import to_onnx
+from gdn_keras import zoo
 from gdn_keras.config import ACTIVATIONS
 from gdn_keras.model import adapt, build_model
 from gdn_keras.scale_space import METHODS, PADDINGS
@@ -102,6 +103,15 @@ def test_one_file_takes_every_size(selection, padding):
         other = adapt(model, input_size=size)
         images = random_images(other.config)
         assert_rounded(run_onnx(proto, images)[0], keras_logits(other, images))
+
+
+def test_a_network_for_pixels_from_0_to_1(tmp_path, folder):
+    """Is compared on such images, not on 255 times as bright ones."""
+    model = zoo.load(folder.path, pixel_range=(0, 1))
+    largest = [images.max() for _, images in verify.check_images(model, dataset="fashion_mnist")]
+    assert max(largest) <= 1
+    path = tmp_path / "unit.onnx"
+    assert files.write_onnx(model, path, info=folder.info()) < 1e-5
 
 
 def test_scales_and_signature():

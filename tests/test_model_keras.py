@@ -211,6 +211,9 @@ def test_what_is_frozen_stays_frozen(tmp_path):
     adapted = adapt(model, input_size=(20, 20))
     assert adapted.frozen == model.frozen and len(adapted.trainable_variables) == 3
     assert "frozen" not in build_model(small_config()).get_config()
+    model.trainable = False  # all layers, also those that the next networks do not have
+    for changes in ({"spatial_selection": "none"}, {"activation": "gelu"}):
+        assert not adapt(model, **changes).trainable_variables
 
 
 def test_training_lowers_the_loss_and_moves_the_statistics():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -177,6 +178,16 @@ def test_a_split_that_was_written_down_must_still_fit(tmp_path):
         datasets.from_folder(folder)
     with pytest.raises(ValueError, match=f"`canvas` must be 16.*{written}"):
         datasets.from_folder(folder, canvas=32)
+    with pytest.raises(ValueError, match=f"`name` must be 'my_pets'.*{written}.*name='cats'"):
+        datasets.from_folder(folder, name="cats")
+
+
+@pytest.mark.parametrize("text", ["[]", '{"split": []}', "{", "null"])
+def test_a_damaged_record_is_named(tmp_path, text):
+    folder = write_folder(tmp_path / "pets")
+    (tmp_path / "pets.split.json").write_text(text)
+    with pytest.raises(ValueError, match=r"pets\.split\.json"):
+        datasets.from_folder(folder)
 
 
 def test_another_seed_is_another_split():
@@ -202,6 +213,17 @@ def test_the_report_names_what_is_broken(tmp_path):
         assert f"  {name} is " in text
     assert str(tmp_path) not in text  # a zoo folder has it, too
     assert "| cat   |     8 |    2 |" in text
+
+
+def test_files_of_cameras_are_images_and_those_of_programs_are_not(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    image = (folder / "cat" / "00.png").read_bytes()
+    for name in ("_MG_0001.png", ".ipynb_checkpoints/00.png", "@eaDir/00.png", "._00.png"):
+        (folder / "cat" / name).parent.mkdir(exist_ok=True)
+        (folder / "cat" / name).write_bytes(image)
+    record = own_record(datasets.from_folder(folder, **LOOK))
+    names = [name for part in record.split.values() for name in part]
+    assert len(names) == 31 and "cat/_MG_0001.png" in names
 
 
 def test_grey_images_stay_grey_unless_colour_is_asked_for():
@@ -263,6 +285,53 @@ def test_data_of_a_command_line(tmp_path):
     assert find_data(str(tmp_path / "more.npz"))(**LOOK).class_names == ("0", "1", "2")
     with pytest.raises(ValueError, match="`DATA` .*sub-folder per class.*nosuch"):
         find_data(str(tmp_path / "nosuch"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "one array"])
+def test_a_file_that_is_no_npz_is_named(tmp_path, damage):
+    file = tmp_path / "pets.npz"
+    np.savez(file, images=IMAGES, labels=LABELS)
+    file.write_bytes(b"" if damage == "empty" else file.read_bytes()[:-200])
+    if damage == "one array":
+        with file.open("wb") as opened:
+            np.save(opened, IMAGES)
+    with pytest.raises(ValueError, match=r"pets\.npz is not a whole file"):
+        datasets.from_npz(file)
+
+
+def test_names_of_the_package_are_refused_before_anything_is_read(tmp_path):
+    for name in CLASSES:
+        (tmp_path / "cifar10" / name).mkdir(parents=True)
+        (tmp_path / "cifar10" / name / "no_image.png").touch()
+    with pytest.raises(ValueError, match="`name` .*data set of the package.*cifar10"):
+        datasets.from_folder(tmp_path / "cifar10")
+
+
+def test_hugging_face_says_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match=r"hf:owner/x .*pip install 'gdn-keras\[hugging-face\]'"):
+        find_data("hf:owner/x")()
+
+
+def test_a_set_of_tfds_without_classes_is_refused_before_its_download(tmp_path):
+    import tensorflow_datasets as tfds
+
+    class Boxes(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            features = {"image": tfds.features.Image(), "label": tfds.features.Text()}
+            return tfds.core.DatasetInfo(
+                builder=self, features=tfds.features.FeaturesDict(features)
+            )
+
+        def _split_generators(self, dl_manager):
+            raise AssertionError("downloaded")
+
+        _generate_examples = None
+
+    with pytest.raises(ValueError, match="image and label, a class.*boxes, with image, label"):
+        datasets.from_tfds("boxes", data_dir=str(tmp_path))
 
 
 def test_data_without_images_and_labels_is_refused(tmp_path):

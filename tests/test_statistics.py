@@ -398,6 +398,12 @@ def test_command_says_what_is_wrong_with_a_file(tmp_path, capsys, text, message)
     assert code == 1 and re.search(message, error)
 
 
+def test_a_file_saved_by_excel(tmp_path, capsys):
+    rows = "a,s,0,1\na,s,1,3\na,s,2,4\nb,s,0,2\nb,s,1,6\nb,s,2,5\n"
+    code, out, _ = run_command(tmp_path, capsys, "\ufeffmethod,setting,run,accuracy\n" + rows)
+    assert code == 0 and "| a vs. b " in out
+
+
 def test_runs_of_a_file_are_not_kept(tmp_path, capsys):
     assert main(["statistics", str(tmp_path / "runs.csv"), "--keep"]) == 1
     assert "`--keep` keeps the runs of this project" in capsys.readouterr().err

@@ -156,9 +156,13 @@ def test_the_page_takes_it(mine, tmp_path):
 
 @pytest.mark.heavy
 def test_fine_tuning_starts_from_its_weights(mine, data, tmp_path, capsys):
-    output = tmp_path / "tuned"
+    """On other images in a folder of the same name."""
+    output, other = tmp_path / "tuned", tmp_path / data.name
+    shutil.copytree(data, other)
+    for folder in other.iterdir():
+        next(folder.iterdir()).unlink()
     words = ["--from", str(mine), "--like", "tiny_avg", "--epochs", "1"]
-    assert main(command(data, output, *words)) == 0
+    assert main(command(other, output, *words)) == 0
     folder = zoo.read_folder(output)
     assert folder.recipe["lineage"] == ["mine"]
     assert [stage["name"] for stage in folder.recipe["stages"]] == ["together"]
@@ -195,6 +199,7 @@ def test_the_same_command_resumes(data, mine, tmp_path, monkeypatch):
     monkeypatch.setattr(own, "auto_precision", lambda budget: other)
     assert main(command(data, output, "--epochs", "15")) == 0
     assert main(command(data, output, "--epochs", "2")) == 1
+    assert main(command(data, output, "--epochs", "15", "--from", str(mine))) == 1
 
 
 # === Recipes and mistakes ===

@@ -118,9 +118,23 @@ def test_info_survives_json(alone):
 def test_a_broken_folder_does_not_hide_the_others(alone, tmp_path, monkeypatch, caplog):
     write_tiny(tmp_path / "z", "good")
     write_tiny(tmp_path / "z", "bad").path.joinpath("recipe.json").write_text("{")
+    (write_tiny(tmp_path / "z", "worse").path / "metrics.json").unlink()
     monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path / "z"))
     assert zoo.list_models() == ["good"]
-    assert "recipe.json" in caplog.text
+    assert "recipe.json" in caplog.text and "metrics.json" in caplog.text
+
+
+def test_a_registry_does_not_hide_a_folder_of_a_later_place(tmp_path, monkeypatch):
+    """As that of a sweep that has not trained the network yet."""
+    untrained = tables.untrained("net", dataset="cifar10", config=tiny_config())
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "registry.json").write_text(registry.registry_text({"net": untrained}))
+    monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path / "sweep"))
+    (tmp_path / "clone" / "gdn_keras").mkdir(parents=True)
+    (tmp_path / "clone" / "pyproject.toml").touch()
+    monkeypatch.setattr(registry, "_PACKAGE", tmp_path / "clone" / "gdn_keras")
+    write_tiny(tmp_path / "clone" / "zoo", "net")
+    assert zoo.info("net").trained and zoo.list_models() == ["net"]
 
 
 # === load ===

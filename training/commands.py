@@ -109,7 +109,8 @@ def queue(
     nice: int = 0,
 ) -> int:
     """Train, evaluate and publish, one recipe after another, until the time is up."""
-    os.nice(nice)
+    if nice:
+        os.nice(nice)  # which Windows does not have
     seed = options.seed
     recipes = [get(name) for name in names or by_priority(workspace, seed=seed)]
     deadline = None if hours is None else time.time() + 3600 * hours

@@ -70,7 +70,7 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
         # another machine may prefer another precision than the one where the run was started
         dtype = began.stages[0].dtype if began else auto_precision("cpu")
         plan = make_plan(recipe, start=start, dtype=dtype)
-        if began and began.stages != plan.stages:
+        if began and (began.stages, began.warm_start) != (plan.stages, plan.warm_start):
             raise ValueError(
                 f"The options must be those with which the run in {folder} was started; or delete "
                 "that folder to start again."
@@ -80,6 +80,7 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
 
             run = Run(plan, folder, seed=options.seed, ancestors=_ancestors(start))
             relative = _relative(recipe, start=start, options=options) if saved is None else None
+            datasets.register(dataset)  # `relative` may have come with one of the same name
             if not train(run, saved=saved, relative=relative, stop=stop):
                 return _stopped(output)
         model = workspace.load_finished(recipe.name, seed=options.seed)

@@ -20,6 +20,7 @@ from gdn_keras.datasets import Arrays
 from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from gdn_keras.utils import cpu
 from gdn_keras.utils.files import replace_file
+from gdn_keras.version import __version__
 
 from .budgets import WIDE_REACH, Plan, Stage
 from .devices import prefers_xla, shared_batches
@@ -190,5 +191,6 @@ def versions() -> dict[str, str]:
     import platform
     from importlib.metadata import version
 
-    packages = ("gdn-keras", "keras", "numpy", keras.backend.backend())
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    packages = ("keras", "numpy", keras.backend.backend())
+    ours = {"python": platform.python_version(), "gdn-keras": __version__}  # perhaps not installed
+    return ours | {name: version(name) for name in packages}

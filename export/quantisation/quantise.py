@@ -74,7 +74,9 @@ def write_int8(
         )
     report_path = path.with_suffix(".json")
     progress = path.with_name(f".{path.name}.progress")
+    white = model.config.pixel_range[1]
     images, source = _calibration_images(model, info, calibrate)
+    images = images * (white / 255)
     with kept_if_good(path) as new:
         reference = new.with_name("float.onnx")
         deviation = save_checked(model, reference, info=info, split=False, **options)
@@ -82,7 +84,7 @@ def write_int8(
         print(f"calibrating on {len(images)} images: {source}")
         quantise_file(reference, new, images)
         _check_integers(new, images)
-        float_run, int8_run = verify.onnx_runner(reference), verify.onnx_runner(new)
+        float_run, int8_run = (_on_raw_pixels(file, white) for file in (reference, new))
         evaluation = Evaluation(info, progress, key=file_sha256(new))
         before = _published_accuracy(model, info)
         if before is None:
@@ -137,6 +139,12 @@ def accepted_report(folder: Path, info: ModelInfo) -> dict[str, Any] | None:
     }
     fits = all(report.get(key) == value for key, value in expected.items())
     return report if fits and report["worst_loss_ppt"] <= MAX_LOSS else None
+
+
+def _on_raw_pixels(file: Path, white: float) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Runs a file on pixels 0…255, whatever range its input has."""
+    run = verify.onnx_runner(file)
+    return run if white == 255 else lambda images: run(images * (white / 255))
 
 
 # === Calibration ===

@@ -1,12 +1,19 @@
 """What every loader returns: images with labels, in memory."""
 
-from collections.abc import Sequence
+import contextlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gdn_keras.utils.fields import check_fields
 
+# what reading a damaged .npz or JSON file raises
+_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, EOFError, OSError, RuntimeError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error)
 _SHAPES = {"labels": (), "object_sizes": (), "object_positions": (2,)}  # after the first axis
 
 
@@ -73,3 +80,15 @@ def join(parts: Sequence[Arrays]) -> Arrays:
     present = [name for name in ("images", *_SHAPES) if getattr(parts[0], name) is not None]
     joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in present}
     return replace(parts[0], **joined)
+
+
+@contextlib.contextmanager
+def readable(path: str | os.PathLike, *, expected: str = "a whole file") -> Iterator[None]:
+    """While `path` is read: whatever is wrong with its content is a `ValueError` that names it."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} is not {expected}: {reason}.") from error

@@ -120,7 +120,7 @@ def read_boxes(path: str | os.PathLike) -> list[Box]:
             f"{', '.join(COLUMNS)}."
         )
     boxes = []
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         if set(COLUMNS) - set(reader.fieldnames or ()):
             raise ValueError(

@@ -13,7 +13,6 @@ package. They share these options:
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from gdn_keras.datasets import sets
+from gdn_keras.datasets.arrays import readable
 from gdn_keras.datasets.dataset import DataSet
 from gdn_keras.datasets.own.build import Item, build
-from gdn_keras.datasets.own.dataset import own_record
-from gdn_keras.datasets.own.record import Look, OwnRecord, check_name
+from gdn_keras.datasets.own.dataset import own_record, read_record
+from gdn_keras.datasets.own.record import Look, check_name
 from gdn_keras.utils.checks import checked
 from gdn_keras.utils.files import replace_file
 
@@ -40,7 +41,8 @@ _SPLITS = {
     "test": "test",
     "testing": "test",
 }
-_HIDDEN = (".", "_")
+_HIDDEN = (".", "_")  # begin the names of folders that are no classes
+_NO_IMAGES = (".", "@", "__")  # those of files, or of folders below a class, that are no images
 BESIDE = "beside"  # the data
 KINDS_OF_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
 
@@ -76,7 +78,7 @@ def from_folder(
         Item(file.relative_to(path).as_posix(), file, folder.name, split)
         for split, folder in classes
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and not file.name.startswith(_HIDDEN)
+        if file.is_file() and not _is_hidden(file.relative_to(folder))
     ]
     if not items:
         raise ValueError(
@@ -85,7 +87,8 @@ def from_folder(
         )
     return _open(
         items,
-        name=name or _name(path.resolve().name),
+        name=name,
+        default_name=_name(path.resolve().name),
         class_names=sorted({item.label for item in items}),
         record=_beside(path.resolve(), record),
         **options,
@@ -106,7 +109,7 @@ def from_npz(
     arguments are those of `from_folder`.
     """
     path = Path(path)
-    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with readable(path), open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
         data = {key: file[key] for key in file}
     keys = {"images", "labels"}, {"x_train", "y_train", "x_test", "y_test"}
     if keys[0] <= set(data):
@@ -119,8 +122,8 @@ def from_npz(
             f"{', '.join(sorted(keys[1]))}. Received: {', '.join(sorted(data)) or 'none'}."
         )
     options.setdefault("class_names", data.get("class_names"))
-    name = name or _name(path.stem)
-    return _from_parts(parts, name=name, record=_beside(path.with_suffix(""), record), **options)
+    options |= {"name": name, "default_name": _name(path.stem)}
+    return _from_parts(parts, record=_beside(path.with_suffix(""), record), **options)
 
 
 @checked
@@ -173,13 +176,22 @@ def from_tfds(
     import tensorflow_datasets as tfds
 
     builder = tfds.builder(tfds_name, data_dir=data_dir)
-    builder.download_and_prepare()
-    features = builder.info.features
+    features = dict(builder.info.features)
+    if "image" not in features or not hasattr(features.get("label"), "names"):
+        raise ValueError(
+            "`tfds_name` must be a data set with the features image and label, a class. "
+            f"Received: {tfds_name}, with {', '.join(features)}."
+        )
+    try:
+        builder.download_and_prepare()
+    except Exception as error:  # those of tensorflow-datasets have no class of their own
+        raise OSError(f"{tfds_name} could not be prepared: {error}") from error
     splits = [split for split in builder.info.splits if _SPLITS.get(split)]
     loaded = {split: builder.as_dataset(split=split) for split in splits}
     parts = {_SPLITS[split]: _unzip(_elements(part)) for split, part in loaded.items()}
     options.setdefault("class_names", features["label"].names)
-    return _from_parts(parts, name=name or _name(tfds_name.partition(":")[0]), **options)
+    default = _name(tfds_name.partition(":")[0])
+    return _from_parts(parts, name=name, default_name=default, **options)
 
 
 @checked
@@ -191,9 +203,14 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
         name, **options: see the head of this file.
     """
     if isinstance(dataset, str):
-        from datasets import load_dataset
+        try:
+            from datasets import load_dataset
+        except ImportError as error:
+            raise ValueError(
+                f"hf:{dataset} needs {error.name}: pip install 'gdn-keras[hugging-face]'."
+            ) from error
 
-        name = name or _name(dataset)
+        options["default_name"] = _name(dataset)
         dataset = load_dataset(dataset)
     by_split = dataset if isinstance(dataset, Mapping) else {"train": dataset}
     parts, names = {}, None
@@ -202,7 +219,7 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
         names = part.features[label].names
         parts[_SPLITS.get(split, split)] = ([row[image] for row in part], part[label])
     options.setdefault("class_names", names)
-    return _from_parts(parts, name=name or "own", **options)
+    return _from_parts(parts, name=name, **options)
 
 
 @checked
@@ -227,15 +244,6 @@ def report(dataset: DataSet) -> str:
     if record is None:
         raise ValueError(f"`dataset` must be one of your own. Received: {dataset.name!r}.")
     return record.report()
-
-
-@checked
-def read_record(path: str | os.PathLike) -> OwnRecord:
-    """The record in a JSON file."""
-    try:
-        return OwnRecord.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 # === What they share ===
@@ -273,7 +281,8 @@ def _from_parts(parts, *, class_names: Iterable[str] | None = None, **options: A
 def _open(
     items: list[Item],
     *,
-    name: str,
+    name: str | None,
+    default_name: str = "own",
     class_names: Iterable[str],
     record: str | os.PathLike | None = None,
     test_share: float = 0.2,
@@ -283,16 +292,18 @@ def _open(
     file = Path(record) if record is not None else None
     given = read_record(file) if file is not None and file.is_file() else None
     if given is not None:
-        name = given.name
-        for key, value in look.items():
+        asked = look | {"name": name}
+        name = given.name if name is None else name
+        for key, value in asked.items():
             if value is not None and value != getattr(given, key):
                 raise ValueError(
                     f"`{key}` must be {getattr(given, key)!r}, as in {file}; or delete that file. "
                     f"Received: {key}={value!r}."
                 )
+    name = sets.check_free(check_name(name or default_name))
     dataset = build(
         items,
-        name=check_name(name),
+        name=name,
         look=given.look if given else Look(**look),
         class_names=class_names,
         given=given,
@@ -307,6 +318,10 @@ def _open(
 
 def _visible(path: Path) -> list[Path]:
     return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(_HIDDEN))
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(_NO_IMAGES) for part in path.parts)
 
 
 def _name(text: str) -> str:

@@ -11,8 +11,6 @@ A file holds objects of every size from 17 to 64 pixels at random places in 64x6
 """
 
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets import sets
-from gdn_keras.datasets.arrays import Arrays
+from gdn_keras.datasets.arrays import Arrays, readable
 from gdn_keras.datasets.dataset import Loader, ObjectSizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
 from gdn_keras.utils.checks import checked
@@ -31,9 +29,6 @@ SIZES = STIR_SIZES.values
 SPLITS = ("train", "validation", "test")
 HOME = "the STIR data set, https://zenodo.org/record/6578038"
 _KEYS = ("imgs", "lbls", "scls", "psts", "metadata", "lbldata")
-# what numpy and zipfile raise when they read something else, or a damaged file
-_UNREADABLE = (ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError)
-_UNREADABLE += (zipfile.BadZipFile, zlib.error)
 
 
 @checked
@@ -146,17 +141,16 @@ def _select(data: dict[str, np.ndarray], split: str, sizes: Iterable[int]) -> Ar
 
 def read_stir_file(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All arrays of a STIR file, checked. Files with pickled objects are rejected."""
-    try:
-        # Opened here because np.load leaves a file open when it is not a whole archive.
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            missing = [key for key in _KEYS if key not in file]
-            if missing:
-                raise ValueError(f"the keys {missing} are missing")
-            data = {key: file[key] for key in _KEYS}
-    except _UNREADABLE as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(f"{path} is not a whole STIR file: {error}.") from error
+    # Opened here because np.load leaves a file open when it is not a whole archive.
+    with (
+        readable(path, expected="a whole STIR file"),
+        open(path, "rb") as opened,
+        np.load(opened, allow_pickle=False) as file,
+    ):
+        missing = [key for key in _KEYS if key not in file]
+        if missing:
+            raise ValueError(f"the keys {missing} are missing")
+        data = {key: file[key] for key in _KEYS}
     _check(data, path)
     return data
 

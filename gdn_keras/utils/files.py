@@ -30,7 +30,8 @@ def replace_file(path: Path, *, content: str | bytes, previous: Path | None = No
         with contextlib.suppress(FileNotFoundError):
             os.replace(path, previous)
     os.replace(new, path)
-    _flush_names(path.parent)
+    with contextlib.suppress(OSError):  # where folders cannot be flushed, as on Windows
+        _flush_names(path.parent)
 
 
 def _flush_names(folder: Path) -> None:

@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import DataSet
-from gdn_keras.datasets.own.dataset import own_record, read_samples, register_folder, samples_file
-from gdn_keras.datasets.own.record import OwnRecord
+from gdn_keras.datasets.arrays import readable
+from gdn_keras.datasets.own.dataset import (
+    own_record,
+    read_record,
+    read_samples,
+    register_folder,
+    samples_file,
+)
 from gdn_keras.utils.checks import check_type, checked, has_type
 from gdn_keras.zoo.records import Metrics, ModelInfo, read_json, to_json
 from gdn_keras.zoo.weights import assign_weights, file_sha256, read_weights
@@ -187,8 +193,10 @@ def _register_data(path: Path) -> None:
     for name in DATA_FILES:
         if not (path / name).is_file():
             raise ValueError(f"{path} is not a complete zoo folder: {name} missing.")
-    record = read_json(path / DATA_FILE, OwnRecord.from_dict)
-    register_folder(record, samples=read_samples(path / SAMPLES_FILE, record))
+    record = read_record(path / DATA_FILE)
+    samples = read_samples(path / SAMPLES_FILE, record)
+    with readable(path / DATA_FILE):
+        register_folder(record, samples=samples)
 
 
 def _replace_folder(new: Path, path: Path, *, aside: Path) -> None:

@@ -131,11 +131,11 @@ def known_models() -> tuple[dict[str, ModelInfo], dict[str, Path]]:
     local: dict[str, Path] = {}
     for _, root in reversed(roots()):  # the first root takes precedence
         registry = read_registry(root)
-        infos.update(registry)
+        infos.update({name: entry for name, entry in registry.items() if name not in local})
         for path in folders(root):
             try:
                 entry = read_folder(path).info()
-            except ValueError as error:
+            except (ValueError, OSError) as error:  # damaged, or being replaced just now
                 logger.warning("skipped: %s", error)
                 continue
             listed = registry.get(path.name)

@@ -35,7 +35,7 @@ class Storage:
     @classmethod
     def locate(cls, place: str | Path) -> Storage:
         text = str(place)
-        return cls(text if "://" in text else str(Path(text).absolute()))
+        return cls(text if "://" in text else str(Path(text).expanduser().absolute()))
 
     @cached_property
     def _place(self):

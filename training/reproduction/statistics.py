@@ -316,7 +316,7 @@ def read_csv(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], list[str]]
     Methods, settings and runs come in the order in which the file names them first. Every method
     must have the same runs, two or more, in every setting.
     """
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         if not set(COLUMNS) <= set(reader.fieldnames or ()):
             raise ValueError(

@@ -40,8 +40,8 @@ class Workspace:
         """
         cache = Path.home() / ".cache" / "gdn_keras" / "runs"
         return cls(
-            runs=Path(runs or os.environ.get("GDN_KERAS_RUNS") or cache),
-            zoo=Path(zoo or (CHECKOUT if checkout() else "") / Path("zoo")),
+            runs=Path(runs or os.environ.get("GDN_KERAS_RUNS") or cache).expanduser(),
+            zoo=Path(zoo or (CHECKOUT if checkout() else "") / Path("zoo")).expanduser(),
             data=Path(data) if data else None,
         )
 

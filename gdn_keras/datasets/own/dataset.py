@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets import sets
-from gdn_keras.datasets.arrays import Arrays, join
+from gdn_keras.datasets.arrays import Arrays, join, readable
 from gdn_keras.datasets.dataset import DataSet, Loader
 from gdn_keras.datasets.own.record import EXTENSIONS, OwnRecord
 from gdn_keras.datasets.raw import SPLITS
 from gdn_keras.datasets.rescaled import rescaled_set
+from gdn_keras.utils.checks import checked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,13 @@ def make_dataset(
     )
 
 
+@checked
+def read_record(path: str | os.PathLike) -> OwnRecord:
+    """The record in a JSON file."""
+    with readable(path):
+        return OwnRecord.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
 def own_record(dataset: DataSet) -> OwnRecord | None:
     """The record behind a data set of one's own; None for the others."""
     source = getattr(dataset.loader, "source", None)
@@ -103,5 +113,5 @@ def samples_file(samples: Arrays) -> bytes:
 
 
 def read_samples(path: Path, record: OwnRecord) -> Arrays:
-    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with readable(path), open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
         return Arrays(file["images"], file["labels"], record.class_names)

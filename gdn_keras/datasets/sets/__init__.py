@@ -64,9 +64,14 @@ def register(dataset: DataSet) -> DataSet:
 
     Returns the record.
     """
-    if dataset.name in _of_the_package():
-        raise ValueError(
-            f"`name` must not be that of a data set of the package. Received: {dataset.name!r}."
-        )
-    _registered[dataset.name] = dataset
+    _registered[check_free(dataset.name)] = dataset
     return dataset
+
+
+def check_free(name: str) -> str:
+    """A name that no data set of the package has."""
+    if name in _of_the_package():
+        raise ValueError(
+            f"`name` must not be that of a data set of the package. Received: name={name!r}."
+        )
+    return name
