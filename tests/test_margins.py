@@ -158,11 +158,14 @@ def test_a_mean_over_sizes_is_no_surer_than_one_size():
 
 
 def test_short_warm_starts_of_the_zoo_settle_nothing():
-    """What a third of an epoch from the rival's weights looks like is neither praise nor blame."""
+    """Differences that uneven training can make are neither praise nor blame."""
     results = ZooResults.read(CHECKOUT / "zoo")
     for claim in CLAIMS:
         pairs = list(zip(claim.models, claim.rivals, strict=bool(claim.rivals)))
         if not pairs or not all({*p} <= results.folders.keys() for p in pairs):
             continue
         if all(uneven_training(*p, results) for p in pairs) and claim.high == MUCH:
-            assert judge(claim, results).verdict == "inconclusive", claim.text
+            judged = judge(claim, results)
+            differences = re.findall(r"[+-]\d+\.\d+", judged.ours)
+            if all(abs(float(ppt)) < UNEVEN for ppt in differences):
+                assert judged.verdict == "inconclusive", claim.text
