@@ -89,7 +89,6 @@ def plain_inference(*, recipe: str, batch: int) -> Callable[[], object]:
 
 
 def _with(recipe: str, changes: dict[str, Any]):
-
     settings = recipes.get(recipe)
     return dataclasses.replace(settings, config=settings.config.replace(**changes))
 
