@@ -432,12 +432,21 @@ def test_runs_are_read_from_zoo_and_runs(tmp_path):
         (path / "run.json").write_text(json.dumps(record))
         (path / "evaluation.json").write_text(json.dumps({"1.000": {"correct": correct, **size}}))
     (tmp_path / "runs" / f"{name}-seed9").mkdir()  # not finished
+    for trial, split in (("holdout-epochs2", "validation_"), ("epochs2", "")):  # one on test data
+        path = tmp_path / "runs" / f"{name}@{trial}-seed1"
+        path.mkdir()
+        record |= {"recipe": f"{name}@{trial}", "warm_start": None, "images_seen": 100}
+        (path / "run.json").write_text(json.dumps(record))
+        measured = json.dumps({"1.000": {"correct": 4500, **size | {"images": 5000}}})
+        (path / f"{split}evaluation.json").write_text(measured)
     results = ZooResults.read(tmp_path / "zoo", runs_dir=tmp_path / "runs")
     scratch = {0: pytest.approx(92.0), 7: pytest.approx(93.0)}
     assert results.runs == {
         "cpu, 1,200,000 images": {name: scratch, other: {1: pytest.approx(90.0)}},
         "cpu, 1,200,000 images, exact 0.2": {other: {2: pytest.approx(95.0)}},
     }
+    trained = "trial holdout-epochs2, cpu, 100 images, exact 0.2"
+    assert results.trials == {trained: {name: {1: pytest.approx(90.0)}}}
     assert results.count_runs([name]) == "2" and results.count_runs([name, "x"]) == "0 to 2"
     # what is kept is there without the folder of the runs
     assert repeated_runs.write(tmp_path / "zoo" / repeated_runs.FILE, results.runs) == 2
@@ -453,6 +462,7 @@ def test_repeated_runs_are_compared_within_their_training():
         "cpu, 30 images": {c: {0: 85.0, 1: 86.0}},
     }
     text = "\n".join(repeated_runs.tables(runs))
+    assert "validation split" not in text
     assert f"| `{a}` | 93.00 ± 1.00 | 93.00, 92.00, 94.00 |" in text
     assert f"| `{b}` | 91.00 ± 1.00 | 90.00, 92.00, 91.00 |" in text
     assert text.count(" − ") == 1  # not across data sets or lengths
@@ -463,6 +473,8 @@ def test_repeated_runs_are_compared_within_their_training():
     assert g == pytest.approx(2 * 0.8, abs=0.01)
     assert t_test == pytest.approx(2 * scipy.stats.t.sf(2 / math.sqrt(2 / 3), 4), abs=6e-4)
     assert "30 images" not in text
+    trials = {f"trial holdout, {training}": networks for training, networks in runs.items()}
+    assert "\n".join(repeated_runs.tables(trials)).count("on the validation split") == 2
 
 
 def test_matched_sigmas():

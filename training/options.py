@@ -16,7 +16,7 @@ from .devices import gpu_precision
 from .recipes import Recipe, get
 
 # of a network's config, what a trial may change
-SAMPLING = ("channel_sigmas", "sampling_density", "reach")
+SAMPLING = ("channel_sigmas", "sampling_density", "reach", "window")
 
 
 @dataclass(frozen=True, kw_only=True)

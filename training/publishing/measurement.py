@@ -102,10 +102,10 @@ def _check_mode(mode: str, model: GaussDerNet, recipe: Recipe) -> None:
 
 
 def read_results(
-    recipe: Recipe, *, folder: Path, mode: str = "trained"
+    recipe: Recipe, *, folder: Path, mode: str = "trained", split: str = "test"
 ) -> dict[str, SizeResult] | None:
-    """The test results of a run. Missing ones are an error as trained, else None."""
-    done = _read(_file(folder, mode, "test"))
+    """The results of a run. Missing ones are an error as trained, else None."""
+    done = _read(_file(folder, mode, split))
     missing = [key for key in test_sizes(recipe) if key not in done]
     if missing and mode != "trained":
         return None

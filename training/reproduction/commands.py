@@ -47,7 +47,7 @@ def statistics(file: str | None, *, workspace: Workspace, keep: bool = False) ->
     print("\n".join(statistics_tables(results)))
     if keep:
         path = workspace.zoo / repeated_runs.FILE
-        print(f"{path}: {repeated_runs.write(path, results.runs)} runs")
+        print(f"{path}: {repeated_runs.write(path, results.runs | results.trials)} runs")
     return 0
 
 

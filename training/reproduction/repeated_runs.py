@@ -18,6 +18,7 @@ from .statistics import hedges_g, rank_sum_p, t_test_p
 FILE = "repeated_runs.csv"  # in the zoo
 COLUMNS = ("network", "training", "seed", "accuracy")
 SEVERAL = 3  # runs of a network, at least, before differences are tested
+TRIAL = "trial "  # how the training of runs begins that were measured on the validation split
 
 # how they were trained -> network -> seed -> accuracy in % at size factor 1
 Runs = dict[str, dict[str, dict[int, float]]]
@@ -65,7 +66,8 @@ def tables(runs: Runs) -> list[str]:
             values = [seeds[seed] for seed in sorted(seeds)]
             spread = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
             rows.append([f"`{name}`", spread, ", ".join(f"{value:.2f}" for value in values)])
-        lines += [f"Repeated runs from scratch, `{training}`, accuracy in %:", ""]
+        split = " on the validation split" * training.startswith(TRIAL)
+        lines += [f"Repeated runs from scratch, `{training}`, accuracy in %{split}:", ""]
         lines += [*table(["network", "mean", "runs"], rows=rows, align="lrl").splitlines(), ""]
         differences = []
         for one, other in itertools.combinations(several, 2):

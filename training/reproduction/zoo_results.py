@@ -60,6 +60,9 @@ class ZooResults:
     # The zoo's own run included. Only runs from scratch: others share weights with their relatives,
     # so they are neither independent of each other nor trained like those that had no relative.
     runs: repeated_runs.Runs = field(default_factory=dict)
+    # The same of trials without the validation split, which are measured on it; no claim is
+    # judged by them.
+    trials: repeated_runs.Runs = field(default_factory=dict)
 
     @classmethod
     def read(cls, zoo_dir: Path, *, runs_dir: Path | None = None) -> ZooResults:
@@ -69,10 +72,11 @@ class ZooResults:
         for name, training, seed, accuracy in repeated_runs.read(zoo_dir / repeated_runs.FILE):
             results._add_run(name, training, seed, accuracy)
         for path in sorted(runs_dir.glob("*-seed*")) if runs_dir else ():
-            name, _, seed = path.name.rpartition("-seed")  # a trial has another name
+            run, _, seed = path.name.rpartition("-seed")
+            name = run.partition("@")[0]
             record = read_record(path) if name in RECIPES else None
             if record is not None and not record.ancestors:
-                results._add_run(name, _training(record), int(seed), _evaluated(name, path))
+                results._add_run(name, _training(record), int(seed), _evaluated(run, path))
         for name in results.folders:
             record = results.record(name)
             if not record.ancestors:
@@ -86,7 +90,8 @@ class ZooResults:
 
     def _add_run(self, name: str, training: str, seed: int, accuracy: float | None) -> None:
         if accuracy is not None:
-            self.runs.setdefault(training, {}).setdefault(name, {})[seed] = accuracy
+            runs = self.trials if training.startswith(repeated_runs.TRIAL) else self.runs
+            runs.setdefault(training, {}).setdefault(name, {})[seed] = accuracy
 
     def count_runs(self, names: Iterable[str]) -> str:
         """How many runs of one training each of the networks has, in words."""
@@ -189,17 +194,21 @@ class ZooResults:
 
 
 def _training(record: RunRecord) -> str:
-    """Budget and length of a run; with optional stages it is another one."""
+    """Budget and length of a run; with optional stages, or as a trial, it is another one."""
+    trial = record.name.partition("@")[2]
     optional = [f"{s.name} {s.epochs:g}" for s in record.stages if s.name in OPTIONAL]
-    return ", ".join([record.budget, f"{record.images_seen:,} images", *optional])
+    parts = [record.budget, f"{record.images_seen:,} images", *optional]
+    return ", ".join([f"{repeated_runs.TRIAL}{trial}"] * bool(trial) + parts)
 
 
-def _evaluated(name: str, folder: Path) -> float | None:
+def _evaluated(run: str, folder: Path) -> float | None:
     """Accuracy in % at size factor 1 of a finished run, None if it is not evaluated."""
     from ..publishing.measurement import read_results
 
+    name, _, trial = run.partition("@")
+    split = "validation" if trial else "test"
     try:
-        results = read_results(RECIPES[name], folder=folder)
+        results = read_results(RECIPES[name], folder=folder, split=split)
     except ValueError:
         return None
     at_one = results.get("1.000")

@@ -153,7 +153,7 @@ def statistics_tables(results: ZooResults, *, only_measured: bool = False) -> li
             f"{results.count_runs(names)} of each network.",
             "",
         ]
-    return lines + repeated_runs.tables(results.runs)
+    return lines + repeated_runs.tables(results.runs | results.trials)
 
 
 def _printed_statistics(table: PairwiseStatistics | PooledStatistics) -> list[str]:
