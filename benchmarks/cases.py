@@ -26,13 +26,10 @@ def our_training(
     *, recipe: str, batch: int, dtype: str = "float32", **changes: Any
 ) -> Callable[[], object]:
     """One step of the trainer: forward, backward, AdamW, metrics."""
-    from training.budgets import plan_run
+    from training.budgets import recipe_stage
     from training.stages import build_stage_model, compile_model
 
-    changed = _with(recipe, changes)
-    stage = plan_run(changed, budget="paper", finished=set(), dtype=dtype).stages[0]
-    # not the whole maps of that budget, but what the config says
-    stage = dataclasses.replace(stage, config=changed.config)
+    stage = recipe_stage(_with(recipe, changes), dtype=dtype)
     model = build_stage_model(stage, seed=0)
     compile_model(model, stage, 1000)
     images, labels = images_and_labels(stage.config, batch)

@@ -29,6 +29,7 @@ from gdn_keras import zoo
 from gdn_keras.accuracy import open_data
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets.sources import KINDS_OF_DATA
+from gdn_keras.utils import option_types
 from gdn_keras.utils.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
@@ -265,7 +266,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--serve",
         nargs="?",
-        type=_port,
+        type=option_types.PORT,
         const=PORT,
         metavar="PORT",
         help=f"then serve it on this machine; default port: {PORT}",
@@ -295,12 +296,6 @@ def _parser() -> argparse.ArgumentParser:
     text = "the table of docs/export.md, from the int8 reports of the networks in zoo/"
     add("table", _table, text, "")
     return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, not {text}")
-    return int(text)
 
 
 def _size(text: str) -> tuple[int, int]:

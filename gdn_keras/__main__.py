@@ -22,6 +22,7 @@ from gdn_keras.datasets.sources import KINDS_OF_DATA
 from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
 from gdn_keras.utils.deprecation import RenamedOption
+from gdn_keras.utils.option_types import POSITIVE, SEED
 
 # command lines of their own, with all that follows
 PARTS = {
@@ -266,7 +267,7 @@ def _parser() -> argparse.ArgumentParser:
         help="; ".join(f"{fit}: {text}" for fit, text in classify.FITS.items())
         + " (default: %(default)s)",
     )
-    command.add_argument("--top", type=_positive, default=3, help="how many classes")
+    command.add_argument("--top", type=POSITIVE, default=3, help="how many classes")
     command.add_argument("--figure", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
     _add_offline(command)
     command.add_argument("--json", action="store_true")
@@ -303,12 +304,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--data", metavar="DATA", help=f"what it was trained on: {KINDS_OF_DATA}; at size factor 1"
     )
-    command.add_argument("--limit", type=_positive, help="maximum number of images of each size")
+    command.add_argument("--limit", type=POSITIVE, help="maximum number of images of each size")
     command.add_argument(
         "--exact", action="store_true", help="compute every pixel, as the paper does"
     )
     command.add_argument("--data-dir", help="folder with the data sets (default: GDN_KERAS_DATA)")
-    command.add_argument("--batch-size", type=_positive, default=32)
+    command.add_argument("--batch-size", type=POSITIVE, default=32)
     _add_offline(command, "never use the internet for the network")
     command.add_argument("--json", action="store_true")
 
@@ -323,8 +324,8 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="start_from", metavar="NAME", help="start from the weights of this network"
     )
     command.add_argument("--name", help="of the data set; default: from DATA")
-    command.add_argument("--canvas", type=_positive, help="height and width of the images")
-    command.add_argument("--side", type=_positive, help="longer side of an object on it")
+    command.add_argument("--canvas", type=POSITIVE, help="height and width of the images")
+    command.add_argument("--side", type=POSITIVE, help="longer side of an object on it")
     command.add_argument("--surroundings", choices=("black", "mirrored"))
     for option, channels in (("--grey", 1), ("--colour", 3)):
         command.add_argument(option, dest="channels", action="store_const", const=channels)
@@ -334,9 +335,9 @@ def _parser() -> argparse.ArgumentParser:
         help="exchange left and right in half of the images",
     )
     command.add_argument(
-        "--epochs", type=_positive, help="of the second stage; the first has eight times as many"
+        "--epochs", type=POSITIVE, help="of the second stage; the first has eight times as many"
     )
-    command.add_argument("--seed", type=_seed, default=0)
+    command.add_argument("--seed", type=SEED, default=0)
 
     for name, (_, text) in PARTS.items():  # for --help; `main` runs them
         commands.add_parser(name, help=f"{text}; see {name} --help")
@@ -349,18 +350,6 @@ def _add_name(command: argparse.ArgumentParser) -> None:
 
 def _add_offline(command: argparse.ArgumentParser, text: str = "never use the internet") -> None:
     command.add_argument("--offline", action="store_true", help=text)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive whole number, not {text}")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2**32 - 1, not {text}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,7 @@ def test_what_to_type_for_the_source_of_a_trial(place, capsys):
         ("run tiny_single --set batch_size=0", r"`batch_size` must be a positive integer"),
         ("run tiny_single --set dtype=float8", r"`dtype` must be one of .*'float32'"),
         ("run tiny_single --set depth=3", r"`--set` must be FIELD=VALUE, one of .*'epochs'"),
-        ("run tiny_single --devices 0", r"`devices` must be a positive integer"),
         ("run tiny_single --devices 3", r"`devices` must divide the batch of 32 images"),
-        ("sweep tiny_single --workers 0", r"`--workers` must be positive. Received: 0\."),
         ("sweep tiny_single --gpus -1", r"`--gpus` must be positive. Received: -1\."),
         ("sweep nothing", r"`group` must be one of cifar, .*Received: 'nothing'"),
     ],
@@ -88,7 +86,7 @@ def test_a_seed_is_checked(capsys):
     with pytest.raises(SystemExit) as end:
         main(["run", "tiny_single", "--seed", "1.5"])
     assert end.value.code == 2
-    assert re.search(r"--seed: .* from 0 to 2\*\*32 - 1", capsys.readouterr().err)
+    assert re.search(r"--seed: .* from 0 to 4294967295", capsys.readouterr().err)
 
 
 def test_help_has_examples():

@@ -135,7 +135,7 @@ def plan_run(
         )
     if recipe.transfer_from:
         return Plan(recipe, budget, recipe.transfer_from, ())
-    main = _stage(recipe, dtype)
+    main = recipe_stage(recipe, dtype=dtype)
     if budget == "paper":
         whole = dataclasses.replace(main, config=recipe.config.replace(window=False))
         return Plan(recipe, budget, None, (whole,))
@@ -273,7 +273,8 @@ def _single_sigmas(recipe: Recipe) -> tuple[float, ...]:
     return next((single for single in singles if len(single) == 1), middle)
 
 
-def _stage(recipe: Recipe, dtype: str) -> Stage:
+def recipe_stage(recipe: Recipe, *, dtype: str = "float32") -> Stage:
+    """The whole training of a recipe in one stage, with the network as its config says."""
     augment = [
         name
         for name, used in (

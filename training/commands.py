@@ -205,10 +205,10 @@ def evaluate(
             "A trial is measured on the validation split, never on the test set: it must have been "
             f"run with --holdout. Received: {' '.join(trial.changes + trial.then)} without it."
         )
-    if limit is not None and not (trial.holdout and limit > 0):
+    if limit is not None and not trial.holdout:
         raise ValueError(
-            "The whole test set is measured; `--limit` must be a positive number and needs "
-            f"--holdout. Received: --limit {limit}."
+            "The whole test set is measured; `--limit` needs --holdout. "
+            f"Received: --limit {limit} without it."
         )
     with Stopping() as stop:
         for mode in modes:

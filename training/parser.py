@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable
 
 from gdn_keras.utils.deprecation import RenamedOption
+from gdn_keras.utils.option_types import POSITIVE, SEED
 
 from . import PROGRAM
 
@@ -124,7 +125,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="also with all sigmas times the size factor; for networks of one scale channel",
     )
     evaluate.add_argument(
-        "--limit", type=int, default=None, metavar="N", help="only N images; with --holdout"
+        "--limit", type=POSITIVE, default=None, metavar="N", help="only N images; with --holdout"
     )
     _place_options(evaluate)
     _trial_options(evaluate)
@@ -161,11 +162,11 @@ def make_parser() -> argparse.ArgumentParser:
     sweep.add_argument("--cluster", action=RenamedOption, dest="address")
     sweep.add_argument(
         "--workers",
-        type=int,
+        type=POSITIVE,
         default=None,
         help="largest number of jobs at a time; default: as many as there is room for",
     )
-    sweep.add_argument("--cpus", type=int, default=1, help="CPUs of a job, and its threads")
+    sweep.add_argument("--cpus", type=POSITIVE, default=1, help="CPUs of a job, and its threads")
     sweep.add_argument(
         "--gpus",
         type=float,
@@ -196,7 +197,9 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--sizes", nargs="+", type=float, default=None, metavar="SIZE", help="default: all"
     )
-    verify.add_argument("--limit", type=int, default=None, metavar="N", help="only N images a size")
+    verify.add_argument(
+        "--limit", type=POSITIVE, default=None, metavar="N", help="only N images a size"
+    )
     verify.add_argument(
         "--samples", action="store_true", help="the images of the package; needs no data"
     )
@@ -252,7 +255,7 @@ def _training_options(parser: argparse.ArgumentParser, *places: str) -> None:
         help="epochs on every pixel at the end of the cpu budget",
     )
     parser.add_argument(
-        "--devices", type=int, default=1, help="number of devices that share every batch"
+        "--devices", type=POSITIVE, default=1, help="number of devices that share every batch"
     )
     parser.add_argument(
         "--jit",
@@ -285,7 +288,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 def _place_options(parser: argparse.ArgumentParser, *only: str) -> None:
     """The seed of a run and the folders; by default all of them, or only those that are read."""
     if not only or "seed" in only:
-        parser.add_argument("--seed", type=_seed, default=0)
+        parser.add_argument("--seed", type=SEED, default=0)
     for name, default in PLACES.items():
         if not only or name in only:
             parser.add_argument(f"--{name}", default=None, metavar="DIR", help=default)
@@ -299,9 +302,3 @@ def _positive(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a positive number, not {text}")
     return number
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2**32 - 1, not {text}")
-    return int(text)

@@ -15,6 +15,7 @@ from gdn_keras.datasets.rescaled import rescaled_sets
 from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.datasets.stir import STIR_SIZES, StirFile, find_stir
 from gdn_keras.datasets.verify import verify
+from gdn_keras.utils.option_types import SEED, whole_number
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
         "folder), or a STIR file",
     )
     show.add_argument("--to", type=Path, help="figure to write (default: <name>.png)")
-    show.add_argument("--image", type=int, default=0, help="which sample is shown at every size")
+    show.add_argument(
+        "--image", type=whole_number(), default=0, help="which sample is shown at every size"
+    )
     show.set_defaults(command=_show)
 
     check = commands.add_parser("verify", parents=[common], help="check the files of a data folder")
@@ -64,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     make = commands.add_parser("make-stir", help="make a STIR-like file from labelled photographs")
     make.add_argument("boxes", help="CSV file: file, split, label, left, top, right, bottom")
     make.add_argument("target", help="the .npz file to write")
-    make.add_argument("--seed", type=int, default=0, help="of the random places (default: 0)")
+    make.add_argument("--seed", type=SEED, default=0, help="of the random places (default: 0)")
     make.add_argument("--title", help="stored in the file")
     make.set_defaults(command=_make_stir)
     return parser

@@ -21,6 +21,7 @@ import numpy as np
 
 from gdn_keras import zoo
 from gdn_keras.datasets import Arrays, load_arrays
+from gdn_keras.utils.option_types import POSITIVE
 
 DATASET = "rescaled_fashion_mnist"
 SIZES = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)
@@ -82,10 +83,12 @@ def main(argv: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", nargs="?", default=DEFAULT)
-    parser.add_argument("--train", type=int, default=6000, help="images that train the CNN")
-    parser.add_argument("--gallery", type=int, default=600, help="images, of those that train it")
-    parser.add_argument("--queries", type=int, default=100, help="test images of each size")
-    parser.add_argument("--epochs", type=int, default=4, help="of the CNN")
+    parser.add_argument("--train", type=POSITIVE, default=6000, help="images that train the CNN")
+    parser.add_argument(
+        "--gallery", type=POSITIVE, default=600, help="images, of those that train it"
+    )
+    parser.add_argument("--queries", type=POSITIVE, default=100, help="test images of each size")
+    parser.add_argument("--epochs", type=POSITIVE, default=4, help="of the CNN")
     arguments = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     train = load_arrays(DATASET, split="train", limit=arguments.train)

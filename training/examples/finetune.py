@@ -15,6 +15,7 @@ import keras
 
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
+from gdn_keras.utils.option_types import POSITIVE
 
 SAMPLES = {1: "stir_emoji", 3: "stir_gtsrb"}  # by the number of image channels
 TRAINED_SIZE = 40
@@ -54,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", nargs="?", default=DEFAULT)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=POSITIVE, default=20)
     arguments = parser.parse_args(argv)
     name = arguments.name
     keras.utils.set_random_seed(0)

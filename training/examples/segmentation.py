@@ -23,6 +23,7 @@ from scipy import ndimage
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import Arrays, load_arrays
 from gdn_keras.model import build_model, copy_weights
+from gdn_keras.utils.option_types import POSITIVE
 
 DATASET = "rescaled_fashion_mnist_translated"
 BATCH = 8
@@ -84,10 +85,10 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--train", type=int, default=2000, help="images at size factor 1")
-    parser.add_argument("--test", type=int, default=100, help="images of each size")
-    parser.add_argument("--epochs", type=int, default=6, help="with one scale channel")
-    parser.add_argument("--further-epochs", type=int, default=2, help="with several")
+    parser.add_argument("--train", type=POSITIVE, default=2000, help="images at size factor 1")
+    parser.add_argument("--test", type=POSITIVE, default=100, help="images of each size")
+    parser.add_argument("--epochs", type=POSITIVE, default=6, help="with one scale channel")
+    parser.add_argument("--further-epochs", type=POSITIVE, default=2, help="with several")
     arguments = parser.parse_args(argv)
     train = load_arrays(DATASET, split="train", limit=arguments.train)
     options = {"split": "test", "limit": arguments.test}
