@@ -32,13 +32,14 @@ from training.reproduction.pages.figures import (
     sigma_networks,
 )
 from training.reproduction.pages.report import FILE, SECTIONS, compose, write_report
-from training.reproduction.pages.tables import statistics_tables
+from training.reproduction.pages.tables import budget, printed_summary, statistics_tables
 from training.reproduction.paper import (
     ACCURACY,
     PAIRWISE_FIXED,
     PAIRWISE_LEARNED,
     POOLED_FIXED,
     POOLED_LEARNED,
+    SIGMA_0_TAGS,
 )
 from training.reproduction.statistics import format_pairwise, format_pooled
 from training.reproduction.zoo_results import MATCHED, ZooResults
@@ -260,6 +261,49 @@ def test_a_section_counts_its_own_networks_only(written):
     text = written[1].read_text()
     assert re.search(r"\| \[6\.2\]\(#section-6-2\) \| [^|]+ \| 0 of 2 \|", text)
     assert "| those of 7.5 |" in text  # by a section without networks
+
+
+def test_a_section_of_which_most_is_untrained_is_not_judged():
+    """Whatever its claims say: one of the twelve transferred networks, and a bad one."""
+    name, single = "fashion_max_2jet_transfer", "fashion_single_2jet"
+    folders = {
+        name: folder(name, curve(0.5, 0.9, 0.5)),
+        single: folder(single, curve(0.4, 0.92, 0.3), matched=curve(0.9, 0.92, 0.9)),
+    }
+    text, _ = compose(ZooResults(folders))
+    assert "| ❌ not reproduced, 1 of 12 networks trained |" in text
+    assert re.search(r"(?m)^## A\.1 .*: ⬜ not yet trained$", text)
+    assert re.search(r"(?m)^\| \[A\.1\].* ⬜ not yet trained \|$", text)
+
+
+def test_the_tables_of_the_paper_are_summed_up():
+    assert (
+        "Of the 86 accuracies that the paper prints, 0 are measured on the grid"
+        in compose(ZooResults({}))[0]
+    )
+    names = [f"cifar32_discrete_{tag}" for tag in SIGMA_0_TAGS]
+    folders = {}
+    for name, short, exact in zip(names, (0.0, 0.01, 0.01), (0.03, 0.0, None), strict=True):
+        accuracy = ACCURACY[name].mean / 100
+        one = folder(name, {"1.000": accuracy - short})
+        every_pixel = None if exact is None else {"1.000": accuracy - exact}
+        metrics = dataclasses.replace(
+            one.metrics, sampling_density=2**-0.5, exact_accuracy=every_pixel
+        )
+        folders[name] = dataclasses.replace(one, metrics=metrics)
+    line = printed_summary(ZooResults(folders))
+    assert "3 are measured on the grid of the training (1 ✅, 2 🟨)" in line
+    assert line.endswith("and 2 are measured on every pixel (1 ✅, 1 ❌).")
+
+
+def test_networks_trained_further_with_their_test_accuracy_known_are_marked():
+    """From the stages of the record, not from a list."""
+    name = "fashion_max_2jet"
+    one = folder(name, curve(0.87, 0.93, 0.92))
+    mark = "test accuracy known"
+    assert mark not in budget(name, ZooResults({name: one}))
+    one.recipe["stages"].append(stage_of(name, name="more", epochs=1))
+    assert mark in budget(name, ZooResults({name: one}))
 
 
 def test_numbers_are_judged_on_the_grid_of_the_training_and_on_every_pixel():

@@ -90,7 +90,8 @@ def test_equal_verdicts_are_the_overall_verdict(verdict):
         (["partly reproduced", "reproduced", "not yet trained"], "partly reproduced"),
         (["inconclusive", "inconclusive", "not yet trained"], "inconclusive"),
         (["inconclusive", "not reproduced"], "not reproduced"),
-        (["not reproduced", "not yet trained"], "not reproduced"),
+        (["not reproduced", "not yet trained"], "not yet trained"),
+        (["not reproduced", "not reproduced", "not yet trained"], "not reproduced"),
         (["not yet measured", "not yet trained"], "not yet trained"),
         (["not yet measured", "cannot be compared"], "not yet measured"),
         (["not yet trained", "cannot be compared"], "not yet trained"),
@@ -101,11 +102,10 @@ def test_overall_verdicts_by_hand(given, expected):
     assert overall(given) == expected
 
 
-@pytest.mark.parametrize("verdict", VERDICTS[:4])
-def test_a_section_that_is_mostly_untrained_gets_no_favourable_verdict(verdict):
+@pytest.mark.parametrize("verdict", VERDICTS[:5])
+def test_what_is_mostly_open_is_not_judged(verdict):
     for missing in ("not yet trained", "not yet measured"):
         assert overall([verdict, missing]) == overall([verdict, missing, missing]) == missing
-    assert overall(["not reproduced", "not yet trained", "not yet trained"]) == "not reproduced"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,8 @@ def test_rules_state_every_threshold(monkeypatch):
         *(ALIKE, MUCH, *checks.SLOPES, checks.LINEAR, checks.STRONG, checks.AVOIDED),
         *(100 * checks.PEAK - 100, checks.QUITE_WELL, checks.ALMOST_FLAT, sigma_checks.LAW_FACTOR),
         *(sigma_checks.FINE, sigma_checks.SAME_SPREAD, checks.SEVERAL, checks.SIGNIFICANCE),
-        *(sigma_checks.SAME_SIGMA, filter_checks.RESEMBLES),
+        *(sigma_checks.SAME_SIGMA, 100 * sigma_checks.CLEAR_DROP, 100 * checks.SHARPER),
+        *(filter_checks.RESEMBLES, filter_checks.DRAWS, 100 * margins.UNEVEN_SIGMA),
         *(margins.ERRORS, margins.EVEN, margins.UNEVEN, 100 * verdicts.ENOUGH),
         *(round(std, 2) for std in margins.RUN_DEVIATION.values()),
     ):
@@ -187,6 +188,54 @@ def test_a_number_in_the_text_is_judged_like_one_in_a_table(accuracy):
     every = fashion(single=accuracy, max_=accuracy, avg=accuracy)
     in_text = judge(claim_with("all three networks reach"), every).verdict
     assert in_text == judge_accuracy(100 * accuracy, printed)
+
+
+@pytest.mark.parametrize(
+    "loss, verdict",
+    [
+        (5.0, "reproduced"),
+        (4.1, "reproduced"),  # the paper's range has room already
+        (3.9, "inconclusive"),
+        (7.5, "inconclusive"),
+        (8.5, "partly reproduced"),
+        (2.5, "partly reproduced"),
+        (1.0, "not reproduced"),
+        (9.5, "not reproduced"),
+    ],
+)
+def test_losses_just_outside_the_papers_range_are_inconclusive(loss, verdict):
+    """4 to 7 ppt, where 10,000 images at about 90 % leave 0.9 ppt to chance."""
+    at_half = 0.93 - loss / 100
+    names = ("fashion_max_2jet", "fashion_avg_2jet")
+    results = ZooResults({name: folder(name, curve(at_half, 0.93, 0.92)) for name in names})
+    assert judge(claim_with("lose about 4 to 7 ppt"), results).verdict == verdict
+
+
+def test_what_is_partly_inconclusive_is_not_reproduced_yet():
+    """2 ppt is the bound of "nearly"; chance leaves less than 1 ppt."""
+    claim = claim_with("keep nearly the accuracy of size factor 1")
+    for at_two, verdict in ((0.93, "reproduced"), (0.915, "holds so far"), (0.89, "not repro")):
+        names = ("fashion_max_2jet", "fashion_avg_2jet")
+        results = ZooResults({name: folder(name, curve(0.9, 0.93, at_two)) for name in names})
+        assert judge(claim, results).verdict.startswith(verdict), at_two
+
+
+def test_networks_on_different_grids_are_compared_on_every_pixel():
+    claim = claim_with("learned sigmas reach about what the best fixed")
+    learned, fixed = claim.models[0], claim.rivals[0]
+    folders = {name: folder(name, {"1.000": 0.93}) for name in (*claim.models, *claim.rivals)}
+    coarse = dataclasses.replace(folders[fixed].metrics, sampling_density=2**-0.5)
+    folders[fixed] = dataclasses.replace(folders[fixed], metrics=coarse)
+    others = {name: folders[name] for name in (learned, fixed)}
+    unmeasured = judge(claim, ZooResults(others))
+    assert unmeasured.verdict == "not yet measured" and "different grids" in unmeasured.ours
+    exact = dataclasses.replace(coarse, exact_accuracy={"1.000": 0.88})
+    folders[fixed] = dataclasses.replace(folders[fixed], metrics=exact)
+    judgement = judge(claim, ZooResults(folders))
+    assert judgement.ours.startswith("+5.00, ") and judgement.extent == "on every pixel"
+    same = {name: dataclasses.replace(f, metrics=exact) for name, f in folders.items()}
+    judgement = judge(claim, ZooResults(same))  # all on the same coarse grid
+    assert judgement.ours.startswith("+0.00, ") and judgement.extent == ""
 
 
 def test_equal_curves_are_not_better_and_much_needs_a_margin():
@@ -292,7 +341,7 @@ def test_the_papers_own_numbers_do_not_contradict_the_paper():
         for claim in CLAIMS
         if claim.measure and claim.section in ("7.4", "7.5") or claim.section == "A.3"
     }
-    assert len(judged) == 15 and set(judged.values()) == {"reproduced", "inconclusive"}, judged
+    assert len(judged) == 14 and set(judged.values()) == {"reproduced", "inconclusive"}, judged
     for words in (
         "about 4 ppt",
         "as good as the best",

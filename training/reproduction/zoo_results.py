@@ -147,6 +147,11 @@ class ZooResults:
                 folders[name] = dataclasses.replace(folder, metrics=metrics)
         return ZooResults(folders)
 
+    def on_one_grid(self, names: Iterable[str]) -> ZooResults:
+        """As trained, or on every pixel if these networks were trained on different grids."""
+        grids = {self.folders[name].metrics.sampling_density for name in names}
+        return self if len(grids) < 2 else self.on_every_pixel()
+
     @cached_property
     def matched(self) -> dict[str, dict[float, float]]:
         """The same with all sigmas times the size factor, where that was measured."""

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from ...recipes import RECIPES
 from ..paper import ACCURACY
-from ..zoo_results import ZooResults
+from ..zoo_results import MATCHED, ZooResults
 from .claim import Claim
 
 ERRORS = 2  # standard errors that a difference must exceed
 EVEN = 2.0  # times as many images, at most, between networks trained for comparable lengths
 # ppt; about twice the largest gain so far when a network was trained further (`training/NOTES.md`)
 UNEVEN = 3.0
+UNEVEN_SIGMA = 0.1  # relative
 
 
 def _deviation(family: str) -> float:
@@ -42,8 +44,9 @@ def rule() -> str:
         f"each network, so a difference must exceed {ERRORS} standard errors: the binomial errors "
         "of both accuracies (as if on different test images, which overstates it) and the "
         f"deviation between runs that the paper prints ({spread}, elsewhere the larger). It must "
-        f"exceed {UNEVEN:g} ppt where training was *uneven*: after the point where the training of "
-        "the two separated (one started from the other, or both from a common ancestor), one of "
+        f"exceed {UNEVEN:g} ppt, between sigmas {100 * UNEVEN_SIGMA:g} %, where training was "
+        "*uneven*: after the point where the training of the two separated (one started from the "
+        "other, or both from a common ancestor), one of "
         f"them was trained on more than {EVEN:g} times as many images, or on less than an epoch. "
         "Networks derived by weight transfer are exempt, since they are not trained. "
         f"{UNEVEN:g} ppt is twice the largest gain of a network that was trained further; it was "
@@ -88,6 +91,7 @@ def _epoch(recipe: dict[str, Any]) -> float:
 
 def uneven_training(first: str, second: str, results: ZooResults) -> str:
     """Why the training of two networks cannot be compared, in words; empty if it can."""
+    first, second = first.removesuffix(MATCHED), second.removesuffix(MATCHED)
     if RECIPES[first].transfer_from or RECIPES[second].transfer_from:
         return ""
     records = [results.folders[name].recipe for name in (first, second)]
@@ -109,15 +113,24 @@ def standard_error(accuracy: float, images: int) -> float:
     return 100 * math.sqrt(share * (1 - share) / (images + 4))
 
 
+def run_deviation(name: str) -> float:
+    family = name[: name.find("_")].rstrip("0123456789")
+    return RUN_DEVIATION.get(family, max(RUN_DEVIATION.values()))
+
+
+def _binomial_error(name: str, results: ZooResults, sizes: Sequence[float]) -> float:
+    """Of a mean over sizes; the test images are the same at all, so that it is no smaller."""
+    images = results.folders[name.removesuffix(MATCHED)].metrics.num_test_images
+    curve = results.curve(name)
+    return sum(standard_error(curve[size], images) for size in sizes) / len(sizes)
+
+
 def error_of(name: str, results: ZooResults, sizes: Sequence[float]) -> float:
     """Standard error of a network's mean accuracy over sizes: of its run and its test images.
 
-    The test images are the same at all sizes, so that a mean over sizes does not reduce it.
+    A name that ends in `MATCHED` is that with matched sigmas.
     """
-    images = results.folders[name].metrics.num_test_images
-    errors = [standard_error(results.accuracies[name][size], images) for size in sizes]
-    run = RUN_DEVIATION.get(name[: name.find("_")].rstrip("0123456789"))
-    return math.hypot(sum(errors) / len(errors), run or max(RUN_DEVIATION.values()))
+    return math.hypot(_binomial_error(name, results, sizes), run_deviation(name))
 
 
 def margin(first: str, second: str, results: ZooResults, sizes: Sequence[float]) -> float:
@@ -126,10 +139,21 @@ def margin(first: str, second: str, results: ZooResults, sizes: Sequence[float])
     return max(by_chance, UNEVEN) if uneven_training(first, second, results) else by_chance
 
 
+def drop_margin(name: str, results: ZooResults, size: float) -> float:
+    """How far from a bound a loss from size factor 1 to this one must be: both are of one run."""
+    errors = [_binomial_error(name, results, [at]) for at in (1.0, size)]
+    return ERRORS * math.hypot(*errors, run_deviation(name))
+
+
 def claim_margins(claim: Claim, results: ZooResults) -> list[float]:
-    """For every value of a claim about pairs, how far from a bound it must be."""
+    """For every value of a claim, how far from a bound it must be."""
+    if claim.measure == "accuracy":  # has the tolerance of a printed number
+        return [0.0] * len(claim.models) * len(claim.size_factors)
+    if claim.measure == "drop":
+        each = product(claim.models, claim.size_factors)
+        return [drop_margin(name, results, size) for name, size in each]
     pairs = list(zip(claim.models, claim.rivals, strict=True))
-    if claim.printed:  # has the tolerance of a printed number
+    if claim.printed:  # the same
         margins = [UNEVEN if uneven_training(*pair, results) else 0.0 for pair in pairs]
     elif claim.measure == "gain":
         margins = [margin(*pair, results, [size]) for pair in pairs for size in claim.size_factors]

@@ -65,7 +65,8 @@ CLAIMS: tuple[Claim, ...] = (
     _said("2", "{fashion,cifar}_{single,max,avg}_2jet",
           "Scale channels are a factor of sqrt(2) apart and share all weights, and sigma grows "
           "from layer to layer (Figure 2).",
-          check="architecture"),
+          unavailable="a definition; `tests/test_recipes.py` compares the settings with the "
+          "paper's tables, `tests/test_model_laws.py` every channel with a network of its own"),
     _said("2", "{fashion,cifar}_single_2jet",
           "Enlarging the image and all sigmas by the same factor enlarges the responses (Figure "
           "3).",
@@ -127,8 +128,8 @@ CLAIMS: tuple[Claim, ...] = (
           "that is less sharp with average than with max pooling.",
           check="selection", parts=("sharper",)),
     _said("6.3", "cifar_{max,avg}_2jet",
-          "Correct and wrong classifications have their peaks at the finest and at the coarsest "
-          "scales.",
+          "Correct and wrong classifications have pronounced peaks at the finest and at the "
+          "coarsest scales.",
           check="peaks at both ends"),
     # --- 6.4 STIR ---
     _said("6.4", "stir_sign_{small,mid,large}_drop",
@@ -232,21 +233,22 @@ CLAIMS: tuple[Claim, ...] = (
          over="cifar32_{sampled,integrated}{_derivative,}_s0p50", at=REGULAR,
          low=-ALIKE, high=MUCH),
     _said("7.5", "{fashion28,cifar32}_learned_{sampled,integrated}_derivative_{bn,nobn}_lr1e-3",
-          "Learned sigmas grow with the layer k, roughly as 1/2 * 1.7^(k-1), and drop in the last "
-          "layer, more strongly with a final batch normalisation.", printed="1/2 x 1.7^(k-1)",
-          check="growth"),
-    _said("7.5", "cifar32_learned_{sampled,integrated}_derivative_nobn_lr1e-3",
-          "On CIFAR-10 without final batch normalisation sigma does not drop in the last layer.",
-          check="no drop"),
+          "Learned sigmas grow with the layer k, roughly as 1/2 * 1.7^(k-1).",
+          printed="1/2 x 1.7^(k-1)", check="growth"),
+    _said("7.5", "{fashion28,cifar32}_learned_{sampled,integrated}_derivative_{bn,nobn}_lr1e-3",
+          "In the last layer sigma often drops clearly with a final batch normalisation, more than "
+          "without one; on CIFAR-10 it does not drop without one.",
+          check="last sigma", loose=True),
     _said("7.5", "{fashion28,cifar32}_learned_{sampled,integrated}_derivative_{bn,nobn}_lr1e-3",
           "Sampled and integrated derivatives learn the same sigmas, but for a slightly smaller "
           "one of the integrated in the first layer.",
           check="same sigmas"),
-    _two("7.5", "{fashion28,cifar32}_learned_{sampled,integrated}_bn_{lr1e-4,lr1e-3,lr1e-2}",
-         "With learned sigmas some Gaussians with differences are as good as derivatives.",
-         over="{fashion28,cifar32}_learned_{sampled,integrated}_derivative_bn_"
-         "{lr1e-4,lr1e-3,lr1e-2}",
-         at=REGULAR, low=None),
+    _said("7.5",
+          "cifar32_{sampled,integrated}{,_derivative}_{s0p50,s0p71,s1p00} "
+          "cifar32_learned_{sampled,integrated}{,_derivative}_bn_{lr1e-4,lr1e-3,lr1e-2}",
+          "On CIFAR-10 Gaussians with differences catch up with derivatives when sigmas are "
+          "learned.",
+          check="catching up"),
     _two("7.5", "cifar32_learned_sampled_derivative_bn_lr1e-4_zero",
          "On CIFAR-10 with learned sigmas, zero padding is better than reflection.",
          over="cifar32_learned_sampled_derivative_bn_lr1e-4", at=REGULAR),
@@ -304,8 +306,7 @@ CLAIMS: tuple[Claim, ...] = (
           "Gaussians with differences.",
           check="first sigmas"),
     _said("A.2", "{fashion28,cifar32}_learned_{sampled,integrated}{_derivative,}_{bn,nobn}_lr1e-3",
-          "The spread of the kernels is nearly the same for all methods; it stays above 1 for "
-          "order 1 and above 1/sqrt(2) for order 2, except for sampled second derivatives.",
+          "The spread of the kernels is nearly the same for all methods.",
           check="spread"),
     # --- A.3 significance ---
     _said("A.3", "cifar32_{discrete,sampled_derivative,sampled,normalised}_{s0p50,s0p71,s1p00}",

@@ -51,8 +51,9 @@ def rules() -> list[str]:
         ),
         (
             "a number or a range in its text",
-            f"accuracies at most {SHORT:g} ppt below, differences at most {SHORT:g} ppt outside",
-            f"the same with {PARTLY_SHORT:g} ppt",
+            f"accuracies at most {SHORT:g} ppt below; differences inside the range, or at most "
+            f"{SHORT:g} ppt from a single number",
+            f"at most {PARTLY_SHORT:g} ppt below or outside",
         ),
         (
             "a sigma the paper prints",
@@ -70,12 +71,15 @@ def rules() -> list[str]:
         "",
         margins.rule(),
         "",
-        "A claim is judged on the networks that are trained; if all of it holds for them, it "
-        f"*holds so far*. With less than {100 * ENOUGH:g} % of its networks it can only be *not "
-        "reproduced*; otherwise it is not yet trained, or *not yet measured* where networks exist "
-        "but not the numbers. The same applies to a section until more than half of it is judged. "
-        "A claim about the average of all networks needs all of them. *Cannot be compared*: "
-        "nothing in the zoo can decide it.",
+        "A claim *holds so far* if nothing contradicts it, but networks are missing or some values "
+        f"are inconclusive. With less than {100 * ENOUGH:g} % of its networks it can only be *not "
+        "reproduced*, and only if it is about all of them; otherwise it is not yet trained, or "
+        "*not yet measured* where networks exist but not the numbers. A claim about the average of "
+        "all networks needs all of them; where a claim compares networks, nothing else counts in "
+        "its favour without that comparison. Networks trained on different grids are compared on "
+        f"every pixel. A section is open until more than {100 * ENOUGH:g} % of its networks are "
+        f"trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. *Cannot "
+        "be compared*: nothing in the zoo can decide it.",
         "",
         "How the paper's words are read:",
         "",
@@ -109,12 +113,12 @@ def overall(verdicts: Iterable[str]) -> str:
     every = [verdict for verdict in every if verdict != "cannot be compared"]
     judged = [verdict for verdict in every if verdict not in _OPEN]
     decided = {verdict for verdict in judged if verdict != "inconclusive"}
-    if decided == {"not reproduced"}:
-        return "not reproduced"
     if len(judged) <= ENOUGH * len(every):
         return "not yet trained" if "not yet trained" in every else "not yet measured"
     if not decided:
         return "inconclusive"
+    if decided == {"not reproduced"}:
+        return "not reproduced"
     return "holds so far" if decided <= {"reproduced", "holds so far"} else "partly reproduced"
 
 
@@ -139,15 +143,20 @@ def judge(claim: Claim, results: ZooResults) -> Judgement:
     if not here.models:
         return Judgement("not yet trained")
     method = CHECKS[claim.check] if claim.check else None
+    grid = ""
+    if claim.rivals or method and method.compares:
+        as_trained, results = results, results.on_one_grid({*here.models, *here.rivals})
+        grid = "on every pixel" if results is not as_trained else ""
     if claim.measure:
         needed = {*claim.size_factors, *([1.0] if claim.measure == "drop" else [])}
-        part = _restrict(here, lambda name: needed <= results.accuracies[name].keys())
+        part = _restrict(here, lambda name: needed <= results.accuracies.get(name, {}).keys())
         missing = "not measured at all of these sizes"
     else:
         part = _restrict(here, lambda name: method.measured(name, results))
         missing = method.missing.format(runs=results.count_runs(claim.models))
     if not part.models:
-        return Judgement("not yet measured", missing)
+        different = "trained on different grids, and not measured on every pixel"
+        return Judgement("not yet measured", different if grid else missing)
     extent, share = _extent(claim, here, part)
     if claim.measure:
         states, text = _judge_values(part, results)
@@ -162,10 +171,11 @@ def judge(claim: Claim, results: ZooResults) -> Judgement:
             )
         states, text = [_STATES[check.holds] for check in checks], _list_checks(checks)
     verdict = _verdict(states, claim, complete=not extent)
-    waits = share < ENOUGH and verdict != "not reproduced" or claim.on_average and extent
-    if waits:
+    refuted = verdict == "not reproduced" and not claim.loose
+    if share < ENOUGH and not refuted or claim.on_average and extent:
         verdict = "not yet trained" if extent.endswith("trained") else "not yet measured"
-    return Judgement(verdict, text, ", ".join(filter(None, [extent, _uneven(part, results)])))
+    remarks = filter(None, [extent, grid, _uneven(part, results)])
+    return Judgement(verdict, text, ", ".join(remarks))
 
 
 _STATES = {True: "holds", False: "fails", None: "open"}
@@ -174,7 +184,7 @@ _STATES = {True: "holds", False: "fails", None: "open"}
 def _judge_values(claim: Claim, results: ZooResults) -> tuple[list[str], str]:
     """Whether each value of a claim with a measure holds, and the values as text."""
     values = claim_values(claim, results.accuracies)
-    needed = margins.claim_margins(claim, results) if claim.rivals else [0.0] * len(values)
+    needed = margins.claim_margins(claim, results)
     states = [_state(claim, *pair) for pair in zip(values, needed, strict=True)]
     sign, unit = ("", "%") if claim.measure == "accuracy" else ("+", "ppt")
     if len(values) <= 4:
@@ -189,6 +199,8 @@ def _state(claim: Claim, value: float, needed: float) -> str:
     if claim.measure == "accuracy":  # as in the tables, more is as good
         high = math.inf
     outside = max(low - value, value - high)
+    if claim.printed and low < high and outside <= 0:  # a printed range has room already
+        return "holds"
     if needed and abs(outside) <= needed:
         return "open"
     if low < value <= high or claim.printed and outside <= SHORT:
@@ -214,8 +226,10 @@ def _verdict(states: list[str], claim: Claim, *, complete: bool) -> str:
     if not decided or len(decided) < len(states) / 2:
         return "inconclusive"
     share = decided.count("holds") / len(decided)
-    if share >= (MOST if claim.loose else 1.0):
-        return "reproduced" if complete else "holds so far"
+    enough = MOST if claim.loose else 1.0
+    if share >= enough:
+        shown = complete and states.count("holds") >= enough * len(states)
+        return "reproduced" if shown else "holds so far"
     return "partly reproduced" if share >= PART or "fails" not in decided else "not reproduced"
 
 

@@ -16,7 +16,7 @@ from gdn_keras import plots
 from ...recipes import RECIPES, Recipe, derived, trained
 from ..claims.claim import ALIKE, Claim
 from ..claims.statements import CLAIMS
-from ..claims.verdicts import VERDICTS, bounds, judge, overall, rules
+from ..claims.verdicts import ENOUGH, VERDICTS, bounds, judge, overall, rules
 from ..zoo_results import MATCHED, ZooResults
 from .figures import Drawing, section_drawings
 from .tables import (
@@ -25,6 +25,7 @@ from .tables import (
     UNTRAINED,
     curve_table,
     marked,
+    printed_summary,
     printed_table,
     sigma_table,
     statistics_tables,
@@ -55,6 +56,7 @@ class Section(NamedTuple):
     number: str
     lines: list[str]
     verdicts: list[str]  # of its claims and numbers
+    verdict: str  # on all of them together
     networks: str  # how many of its own are trained, or where those of its claims are
 
 
@@ -81,7 +83,7 @@ def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
     sections, drawings = [], []
     for number in SECTIONS:
         section = _section(number, results)
-        judged = overall(section.verdicts) != UNTRAINED  # few networks make no figure
+        judged = section.verdict != UNTRAINED  # few networks make no figure
         for drawing in section_drawings(number, results) if judged else ():
             if drawing.figure is not None:
                 drawings.append(drawing)
@@ -89,7 +91,7 @@ def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
                 link = f"[![{drawing.stem}]({file}.png)]({file}.pdf)"
                 section.lines.extend([f"{link}<br>", f"*{drawing.caption}*", ""])
         sections.append(section)
-    lines = [*_head(results), *_summary(sections)]
+    lines = [*_head(results), *_summary(sections), printed_summary(results), ""]
     for section in sections:
         lines += section.lines
     lines += ["## Where the paper leaves a choice", "", *(f"- {line}" for line in _CHOICES), ""]
@@ -140,7 +142,7 @@ def _summary(sections: list[Section]) -> list[str]:
             SECTIONS[section.number],
             section.networks,
             *(str(count[v] or NONE) for v in VERDICTS),
-            marked(overall(section.verdicts)),
+            marked(section.verdict),
         ]
         rows.append(cells)
     marks = [MARKS[verdict] for verdict in VERDICTS]
@@ -163,9 +165,11 @@ def _section(number: str, results: ZooResults) -> Section:
     networks, network_verdicts = _networks_table(number, own, named, results)
     claim_lines, claim_verdicts, open_claims = _claims_table(claims, results)
     found = [*claim_verdicts, *network_verdicts]
+    trained = [name in results.folders for name in own or named]
+    verdict = overall(found) if sum(trained) > ENOUGH * len(trained) else UNTRAINED
     lines = [
         f'<a id="{_anchor(number)}"></a>',
-        f"## {number} {SECTIONS[number]}: {marked(overall(found))}",
+        f"## {number} {SECTIONS[number]}: {marked(verdict)}",
         "",
         *claim_lines,
         *networks,
@@ -179,9 +183,8 @@ def _section(number: str, results: ZooResults) -> Section:
         lines += [words, "", *curve_table(others, results)]
     lines += waiting(open_claims, [n for n in (*own, *others) if n not in results.folders])
     elsewhere = sorted({RECIPES[name].paper_section for name in named - {*own}})
-    here = sum(name in results.folders for name in own)
-    count = f"{here} of {len(own)}" if own else f"those of {', '.join(elsewhere)}"
-    return Section(number, lines, found, count)
+    count = f"{sum(trained)} of {len(own)}" if own else f"those of {', '.join(elsewhere)}"
+    return Section(number, lines, found, verdict, count)
 
 
 def _claims_table(
@@ -242,7 +245,8 @@ _ALSO_SHOWN = {
     "6.3": (
         "cifar_mirror",
         "More than half of what `cifar_avg_2jet` loses at size factor 2 is lost at the border of "
-        "the image, where every layer reflects its features (`training/NOTES.md`). Networks that "
+        "the image, where every layer reflects its features (on training images, "
+        "`training/NOTES.md`). Networks that "
         "the paper does not have extend the image by mirroring instead, as the images of this "
         "data set were made:",
     ),

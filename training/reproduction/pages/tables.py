@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gdn_keras import datasets
@@ -104,6 +105,18 @@ def printed_table(names: list[str], results: ZooResults) -> Table:
         rows.append([f"`{name}`", budget(name, results), ACCURACY[name].text(), *cells])
     header = ["network", "trained", "paper", "grid of the training", "every pixel"]
     return table(header, rows=rows, align="llrl"), found
+
+
+def printed_summary(results: ZooResults) -> str:
+    """How many of the accuracies that the paper prints are measured and reproduced."""
+    grids = {"on the grid of the training": results, "on every pixel": results.on_every_pixel()}
+    parts = []
+    for words, grid in grids.items():
+        count = Counter(_printed_cell(name, grid)[0] for name in ACCURACY)
+        del count[UNMEASURED]
+        shown = ", ".join(f"{count[v]} {MARKS[v]}" for v in VERDICTS if count[v])
+        parts.append(f"{count.total()} are measured {words}" + f" ({shown})" * bool(shown))
+    return f"Of the {len(ACCURACY)} accuracies that the paper prints, {' and '.join(parts)}."
 
 
 def _printed_cell(name: str, results: ZooResults) -> tuple[str, str]:
