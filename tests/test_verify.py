@@ -9,6 +9,9 @@ from dataset_files import small_data_folder
 from zoo_tools import predict, tiny_model, write_tiny
 
 from gdn_keras import zoo
+from gdn_keras.config import EVERY_PIXEL
+from gdn_keras.datasets import load_arrays
+from gdn_keras.model import adapt
 from training.__main__ import main
 from training.reproduction.verify import (
     Comparison,
@@ -60,6 +63,21 @@ def test_the_same_accuracy_agrees_and_another_one_does_not(published, capsys):
     assert command(published, "--data", str(data), "--sizes", "1") == 1
     out = capsys.readouterr().out
     assert "accuracy at 1.000, %" in out and "-20.00" in out and "DIFFERS" in out
+
+
+def test_other_accuracies_are_compared_too(published):
+    """On every pixel, and with sigmas times the size factor, which is 1 here."""
+    folder = published / "zoo" / NAME
+    accuracy = zoo.read_folder(folder).metrics.accuracy["1.000"]
+    others = {"exact_accuracy": {"1.000": 0.0}, "matched_accuracy": {"1.000": accuracy}}
+    publish(published, accuracy, **others)
+    trained, exact, matched = verify(folder, data_dir=published / "data")
+    assert trained.measured == matched.measured and trained.agrees and matched.agrees
+    assert exact.what == "accuracy at 1.000 on every pixel, %" and not exact.agrees
+    model = zoo.load(folder)
+    test = load_arrays("fashion_mnist", split="test", data_dir=published / "data")
+    right = predict(adapt(model, **EVERY_PIXEL), test.images).argmax(axis=1) == test.labels
+    assert exact.measured == pytest.approx(100 * right.mean())
 
 
 def test_samples_need_no_data_and_show_other_weights(published, capsys):

@@ -70,10 +70,10 @@ def measure_sizes(
     missing = [key for key in test_sizes(recipe) if key not in done]
     if missing:
         _check_mode(mode, model, recipe)
-        network = None if mode == "matched" else _network(model, mode)
+        network = None if mode == "matched" else network_in(mode, model)
         for key, data in test_sets(recipe.dataset, missing, split=split, data_dir=data_dir):
             if mode == "matched":
-                network = _network(at_scale(model, test_sizes(recipe)[key]), mode)
+                network = network_in(mode, at_scale(model, test_sizes(recipe)[key]))
             label = f"{recipe.name} {'' if mode == 'trained' else mode + ' '}{key}"
             pooling = model.config.scale_pooling
             result = measure(network, data.spread(limit), pooling=pooling, label=label, stop=stop)
@@ -84,7 +84,8 @@ def measure_sizes(
     return {key: SizeResult(**done[key]) for key in test_sizes(recipe)}
 
 
-def _network(model: GaussDerNet, mode: str) -> keras.Model:
+def network_in(mode: str, model: GaussDerNet) -> keras.Model:
+    """What `measure` measures; for matched sigmas, give the model at the scale of the size."""
     model = adapt(model, **EVERY_PIXEL) if mode == "exact" else model
     return fold(model).scale_logits_model()
 

@@ -20,6 +20,8 @@ from .claims.margins import standard_error
 FLIPPED = 0.001  # share of the test images whose class rounding may change; at least one image
 ERRORS = 3  # binomial standard errors, where only some of the test images are measured
 LOGITS = 1e-3  # largest difference of a logit
+# how it was measured -> in the name of a number
+WORDS = {"trained": "", "exact": " on every pixel", "matched": ", matched σ"}
 
 
 class Comparison(NamedTuple):
@@ -44,6 +46,8 @@ def verify(
 ) -> list[Comparison]:
     """Compare the accuracies of a zoo folder with those on its test images.
 
+    Also those on every pixel and with matched sigmas, if they were published.
+
     Args:
         folder: of the zoo, with weights and metrics.
         sizes: size factors, or sizes of the object in pixels; all that were published by default.
@@ -58,21 +62,31 @@ def verify(
     keys = list(metrics.accuracy) if sizes is None else [known.key(size) for size in sizes]
 
     from gdn_keras.accuracy import test_sets
-    from gdn_keras.model import fold
+    from gdn_keras.model import at_scale
 
-    from ..publishing.measurement import measure
+    from ..publishing.measurement import measure, network_in
 
     model = zoo.load(published.path)
-    network, pooling = fold(model).scale_logits_model(), model.config.scale_pooling
-    comparisons = []
+    accuracies = {
+        "trained": metrics.accuracy,
+        "exact": metrics.exact_accuracy,
+        "matched": metrics.matched_accuracy,
+    }
+    comparisons, networks = [], {}
     for key, data in test_sets(metrics.dataset, keys, split=metrics.split, data_dir=data_dir):
         part = data.spread(limit)
-        label = f"{Path(folder).name} {key}"
-        result = measure(network, part, pooling=pooling, label=label)
-        accuracy = 100 * metrics.accuracy[key]
-        tolerance = accuracy_tolerance(accuracy, images=len(part), of=metrics.num_test_images)
-        measured = 100 * result.correct / result.images
-        comparisons.append(Comparison(f"accuracy at {key}, %", accuracy, measured, tolerance))
+        for mode in (mode for mode, accuracy in accuracies.items() if accuracy):
+            if mode == "matched":
+                networks[mode] = network_in(mode, at_scale(model, known.value(key)))
+            elif mode not in networks:
+                networks[mode] = network_in(mode, model)
+            pooling, label = model.config.scale_pooling, f"{Path(folder).name} {mode} {key}"
+            result = measure(networks[mode], part, pooling=pooling, label=label)
+            accuracy = 100 * accuracies[mode][key]
+            tolerance = accuracy_tolerance(accuracy, images=len(part), of=metrics.num_test_images)
+            measured = 100 * result.correct / result.images
+            what = f"accuracy at {key}{WORDS[mode]}, %"
+            comparisons.append(Comparison(what, accuracy, measured, tolerance))
     return comparisons
 
 
@@ -108,12 +122,12 @@ def verify_samples(folder: str | os.PathLike) -> list[Comparison]:
 
 def format_comparisons(comparisons: Sequence[Comparison]) -> str:
     """A table for the terminal, and a sentence."""
-    lines = [f"{'':28}{'published':>12}{'measured':>12}{'difference':>12}{'tolerance':>12}"]
+    lines = [f"{'':34}{'published':>12}{'measured':>12}{'difference':>12}{'tolerance':>12}"]
     for one in comparisons:
         numbers = one.published, one.measured, one.measured - one.published, one.tolerance
         digits = 2 if one.what.endswith("%") else 6
         cells = "".join(f"{number:12.{digits}f}" for number in numbers)
-        lines.append(f"{one.what:28}{cells}  {'agrees' if one.agrees else 'DIFFERS'}")
+        lines.append(f"{one.what:34}{cells}  {'agrees' if one.agrees else 'DIFFERS'}")
     count = sum(not one.agrees for one in comparisons)
     lines.append(f"{count} of {len(comparisons)} numbers differ by more than the tolerance.")
     return "\n".join(lines)
