@@ -123,8 +123,8 @@ def _head(results: ZooResults) -> list[str]:
         f"zoo: {count(own)} networks of the paper are trained, {count(derived())} derived by "
         f"weight transfer, and {count(more)} that the paper does not have"
         + (f" ({counts})." if counts else "."),
-        "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it, so that lower "
-        "accuracies are expected. With `cpu`, networks are trained and measured on coarse grids "
+        "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it for most "
+        "networks, so that lower accuracies are expected. With `cpu`, networks are trained and measured on coarse grids "
         "(sampling density 1/√2; the card of a network that was trained on every pixel says so), "
         "where the paper computes every pixel; section 7.4, for which it prints numbers, is judged "
         "on both. The zoo has one run of each network; the paper's Tables 5 to 8 and its curves on "
