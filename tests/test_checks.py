@@ -100,7 +100,7 @@ def test_the_slope_of_the_mean_is_that_of_the_dots_in_the_figure():
     slope = np.polyfit(*dots.get_data(), 1)[0]
     assert 0.2 < slope < 0.4
     ours = judge(claim_with("The dominant scale channel is proportional", "6.1"), results).ours
-    assert re.search(rf"✗ `{name}`: slope 0.\d\d \({slope:.2f} of the mean", ours)
+    assert re.search(rf"✗ `{name}`: slope 0.\d\d \(of the mean {slope:.2f}\)", ours)
 
 
 def test_peaks_stand_out_from_all_around_them():
@@ -139,6 +139,18 @@ def test_peaks_of_wrong_answers():
     judgement = judge(claim, results)
     assert re.search("✓ `fashion_avg_2jet`: .*largest size", judgement.ours)
     assert judgement.verdict == "reproduced"
+
+
+def test_channels_that_dominate_at_size_factor_2():
+    claim = claim_with("coarser scale channels tend to dominate")
+    name = "cifar_avg_2jet"
+
+    def ours(*, centre: float) -> str:
+        shares = histograms(name, width=0.5, slope=0.0, centre=centre)
+        return judge(claim, ZooResults({name: folder(name, curve(0.7, 0.8, 0.6), shares)})).ours
+
+    assert ours(centre=0.5) == f"✓ `{name}`: 0 % from the finest channels, 33 % if all were equal"
+    assert ours(centre=-1.0).startswith("✗")
 
 
 def test_without_histograms_nothing_is_said_about_peaks():

@@ -34,7 +34,8 @@ RULES = {
     "dominant scale channel": "the one that decides the most images (max pooling) or contributes "
     "most of the output (average pooling)",
     "proportional, a linear trend": "its log σ₀ against the log of the size has a fitted slope of "
-    f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional) and a correlation of at least {LINEAR:g}; "
+    f"{SLOPES[0]:g} to {SLOPES[1]:g} (1 is proportional; also given: that of the mean over all "
+    f"channels) and a correlation of at least {LINEAR:g}; "
     "where fine channels are avoided, over the sizes that do not need them",
     "sharper": "the shares of the scale channels spread over fewer octaves, mean over the sizes; "
     f"a difference of {100 * SHARPER:g} % or less is inconclusive",
@@ -97,8 +98,8 @@ def _selection_checks(claim: Claim, results: ZooResults) -> list[Check]:
         trend = selection_trend(shares[asked], sizes=sizes[asked], sigmas=sigmas)
         widths[name] = trend.width
         linear = trend.correlation >= LINEAR and SLOPES[0] <= trend.slope <= SLOPES[1]
-        text = f"`{name}`: slope {trend.slope:.2f} ({trend.mean_slope:.2f} of the mean over all "
-        text += f"channels), correlation {trend.correlation:.2f}"
+        text = f"`{name}`: slope {trend.slope:.2f} (of the mean {trend.mean_slope:.2f}), "
+        text += f"correlation {trend.correlation:.2f}"
         checks.append(Check(text, linear))
     for name in widths:
         rival = name.replace("_max_", "_avg_")
@@ -152,6 +153,19 @@ def _end_peak_checks(claim: Claim, results: ZooResults) -> list[Check]:
             peaks, text = _peaks(name, group, results)
             both = all(any(c in end for _, c in peaks) for end in _ends(name, results))
             checks.append(Check(text, both))
+    return checks
+
+
+def _coarser_checks(claim: Claim, results: ZooResults) -> list[Check]:
+    """At the largest size, whose activation maps the paper shows."""
+    checks = []
+    for name in claim.models:
+        finest, _ = _ends(name, results)
+        shares = results.histogram(name)[-1]
+        share = 100 * float(shares[list(finest)].sum())
+        equal = 100 * len(finest) / len(shares)
+        text = f"`{name}`: {share:.0f} % from the finest channels, {equal:.0f} % if all were equal"
+        checks.append(Check(text, share < equal))
     return checks
 
 
@@ -342,6 +356,7 @@ CHECKS: dict[str, CheckMethod] = {
     "selection": CheckMethod(_selection_checks, *_SHARES, parts=("sharper", "avoided")),
     "wrong peaks": CheckMethod(_wrong_peak_checks, *_SHARES),
     "peaks at both ends": CheckMethod(_end_peak_checks, *_SHARES),
+    "coarser channels": CheckMethod(_coarser_checks, *_SHARES),
     "matched": CheckMethod(_matched_checks, _has_matched, _NO_MATCH),
     "transfer": CheckMethod(_transfer_checks, _source_has_matched, _NO_MATCH),
     "transfer at 1/2": CheckMethod(_transfer_at_half_checks, _source_has_matched, _NO_MATCH),

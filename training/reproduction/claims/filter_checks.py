@@ -22,11 +22,10 @@ DRAWS = 5
 RULES = {
     "resemble": f"a correlation of at least {RESEMBLES:g}, over all filters of a layer; lowest and "
     f"higher layers: {LOWEST[0]} to {LOWEST[-1]} and {HIGHER[0]} to {HIGHER[-1]}; by chance: with "
-    f"random coefficients of the same deviations, mean and deviation of {DRAWS} draws; a "
-    f"difference must exceed {ERRORS} deviations; more complex: fewer resemble a derivative than by chance. "
-    "This is the fourth form of the check, and the results of the earlier ones were known: the ten "
-    "strongest filters of a layer (65 % in the lowest, 50 % in the higher layers, a difference "
-    "within chance), all filters without a comparison with chance, and one random draw",
+    f"random coefficients of the same deviations, {DRAWS} draws, beyond {ERRORS} deviations of "
+    "which a difference counts; more complex: fewer resemble a derivative, by more than by chance. "
+    "This is the fourth form of the check, and the results of the others were known: the ten "
+    "strongest filters of a layer, all filters without a comparison with chance, one random draw",
 }
 
 

@@ -27,7 +27,8 @@ RULES = {
     "nearly the same spread": f"largest at most {SAME_SPREAD:g} times the smallest of a data set, "
     "where several methods are trained",
     "the same sigmas": f"within a factor of {SAME_SIGMA:g} from layer 2 on",
-    "a smaller first sigma": "by more than chance makes, by the deviations that the paper prints",
+    "a smaller first sigma": f"by more than {ERRORS} standard errors, from the deviations that the "
+    "paper prints",
     "catch up": "the mean difference to derivatives is smaller with learned than with fixed sigmas",
 }
 

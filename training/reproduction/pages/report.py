@@ -124,11 +124,11 @@ def _head(results: ZooResults) -> list[str]:
         f"weight transfer, and {count(more)} that the paper does not have"
         + (f" ({counts})." if counts else "."),
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it for most "
-        "networks, so that lower accuracies are expected. With `cpu`, networks are trained and measured on coarse grids "
-        "(sampling density 1/√2; the card of a network that was trained on every pixel says so), "
-        "where the paper computes every pixel; section 7.4, for which it prints numbers, is judged "
-        "on both. The zoo has one run of each network; the paper's Tables 5 to 8 and its curves on "
-        "STIR are means of 5. Read [what these numbers are](numbers.md) first.",
+        "networks, so that lower accuracies are expected. With `cpu`, most networks are trained "
+        "and measured on coarse grids (sampling density 1/√2, see their cards), where the paper "
+        "computes every pixel; section 7.4, for which it prints numbers, is judged on both. The "
+        "zoo has one run of each network; the paper's Tables 5 to 8 and its curves on STIR are "
+        "means of 5. Read [what these numbers are](numbers.md) first.",
         "",
     ]
 

@@ -115,16 +115,16 @@ def printed_summary(results: ZooResults) -> str:
         count = Counter(_printed_cell(name, grid)[0] for name in ACCURACY)
         del count[UNMEASURED]
         shown = ", ".join(f"{count[v]} {MARKS[v]}" for v in VERDICTS if count[v])
-        parts.append(f"{count.total()} are measured {words}" + f" ({shown})" * bool(shown))
-    return f"Of the {len(ACCURACY)} accuracies that the paper prints, {' and '.join(parts)}."
+        parts.append(f"{count.total()} {words}" + f" ({shown})" * bool(shown))
+    return f"Of the {len(ACCURACY)} accuracies the paper prints, we measured {', '.join(parts)}."
 
 
 def _printed_cell(name: str, results: ZooResults) -> tuple[str, str]:
     ours = (results.curve(name) or {}).get(1.0)
     if ours is None:
-        return UNMEASURED, marked(UNMEASURED)
+        return UNMEASURED, MARKS[UNMEASURED]
     verdict = judge_accuracy(ours, ACCURACY[name])
-    return verdict, f"{ours:.2f} ({ours - ACCURACY[name].mean:+.2f}) {marked(verdict)}"
+    return verdict, f"{ours:.2f} ({ours - ACCURACY[name].mean:+.2f}) {MARKS[verdict]}"
 
 
 def sigma_table(results: ZooResults) -> Table:
@@ -138,7 +138,7 @@ def sigma_table(results: ZooResults) -> Table:
         found.append(judge_sigma(ours, paper))
         spreads = [f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"]
         spreads.append("{:.3f}, {:.3f}".format(*first_layer_spread(name, ours)))
-        shown = f"{ours:.3f} ({ours - paper.mean:+.3f}) {marked(found[-1])}"
+        shown = f"{ours:.3f} ({ours - paper.mean:+.3f}) {MARKS[found[-1]]}"
         rows.append([f"`{name}`", paper.text(decimals=3), shown, *spreads])
     header = ["network", "σ₁ paper", "ours", "spreads paper", "ours"]
     return table(header, rows=rows, align="lrlr"), found
