@@ -77,8 +77,8 @@ def rules() -> list[str]:
         "*not yet measured* where networks exist but not the numbers. A claim about the average of "
         "all networks needs all of them; where a claim compares networks, nothing else counts in "
         "its favour without that comparison. Networks trained on different grids are compared on "
-        f"every pixel. A section is not judged until more than {100 * ENOUGH:g} % of its networks are "
-        f"trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. *Cannot "
+        f"every pixel. A section is not judged until more than {100 * ENOUGH:g} % of its networks "
+        f"are trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. *Cannot "
         "be compared*: nothing in the zoo can decide it.",
         "",
         "How the paper's words are read:",
