@@ -341,6 +341,11 @@ def test_claims_of_section_7_4_are_judged_on_every_pixel_too():
     assert lines[at].endswith("| +2.00 ppt | ✅ reproduced |")
     assert "every pixel" in lines[at + 1]
     assert lines[at + 1].endswith("| -3.00 ppt | ❌ not reproduced |")
+    for name, one in folders.items():  # trained, not measured there: not "not yet trained"
+        metrics = dataclasses.replace(one.metrics, exact_accuracy=None)
+        folders[name] = dataclasses.replace(one, metrics=metrics)
+    text, _ = compose(ZooResults(folders))
+    assert text.count("| not measured on every pixel | ➖ not yet measured |") == 1
 
 
 def test_report_states_its_rules_last(written):

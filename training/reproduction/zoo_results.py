@@ -147,10 +147,9 @@ class ZooResults:
                 folders[name] = dataclasses.replace(folder, metrics=metrics)
         return ZooResults(folders)
 
-    def on_one_grid(self, names: Iterable[str]) -> ZooResults:
-        """As trained, or on every pixel if these networks were trained on different grids."""
-        grids = {self.folders[name].metrics.sampling_density for name in names}
-        return self if len(grids) < 2 else self.on_every_pixel()
+    def on_different_grids(self, names: Iterable[str]) -> bool:
+        """Whether the grids on which these networks were trained and measured differ."""
+        return len({self.folders[name].metrics.sampling_density for name in names}) > 1
 
     @cached_property
     def matched(self) -> dict[str, dict[float, float]]:

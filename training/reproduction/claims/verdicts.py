@@ -78,8 +78,8 @@ def rules() -> list[str]:
         "all networks needs all of them; where a claim compares networks, nothing else counts in "
         "its favour without that comparison. Networks trained on different grids are compared on "
         f"every pixel. A section is not judged until more than {100 * ENOUGH:g} % of its networks "
-        f"are trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. *Cannot "
-        "be compared*: nothing in the zoo can decide it.",
+        f"are trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. "
+        "*Cannot be compared*: nothing in the zoo can decide it.",
         "",
         "How the paper's words are read:",
         "",
@@ -135,8 +135,11 @@ def bounds(claim: Claim) -> tuple[float, float]:
     )
 
 
-def judge(claim: Claim, results: ZooResults) -> Judgement:
-    """Verdict on a claim from what the zoo holds."""
+def judge(claim: Claim, results: ZooResults, *, every_pixel: bool = False) -> Judgement:
+    """Verdict on a claim from what the zoo holds, on every pixel or on the grids of the training.
+
+    Networks that are compared, but were trained on different grids, are compared on every pixel.
+    """
     if claim.unavailable:
         return Judgement("cannot be compared", claim.unavailable)
     here = _restrict(claim, lambda name: name in results.folders)
@@ -144,9 +147,11 @@ def judge(claim: Claim, results: ZooResults) -> Judgement:
         return Judgement("not yet trained")
     method = CHECKS[claim.check] if claim.check else None
     grid = ""
-    if claim.rivals or method and method.compares:
-        as_trained, results = results, results.on_one_grid({*here.models, *here.rivals})
-        grid = "on every pixel" if results is not as_trained else ""
+    if (claim.rivals or method and method.compares) and not every_pixel:
+        mixed = results.on_different_grids({*here.models, *here.rivals})
+        grid = "on every pixel" if mixed else ""
+    if every_pixel or grid:
+        results = results.on_every_pixel()
     if claim.measure:
         needed = {*claim.size_factors, *([1.0] if claim.measure == "drop" else [])}
         part = _restrict(here, lambda name: needed <= results.accuracies.get(name, {}).keys())
@@ -155,8 +160,11 @@ def judge(claim: Claim, results: ZooResults) -> Judgement:
         part = _restrict(here, lambda name: method.measured(name, results))
         missing = method.missing.format(runs=results.count_runs(claim.models))
     if not part.models:
-        different = "trained on different grids, and not measured on every pixel"
-        return Judgement("not yet measured", different if grid else missing)
+        if every_pixel or grid:
+            missing = (
+                "trained on different grids, and " * bool(grid) + "not measured on every pixel"
+            )
+        return Judgement("not yet measured", missing)
     extent, share = _extent(claim, here, part)
     if claim.measure:
         states, text = _judge_values(part, results)

@@ -192,7 +192,6 @@ def _claims_table(
 ) -> tuple[list[str], list[str], list[str]]:
     """A table of the claims that something is known about, all verdicts, and the other claims."""
     rows, found, others = [], [], []
-    every_pixel = results.on_every_pixel()
     for claim in claims:
         judgement = judge(claim, results)
         found.append(judgement.verdict)
@@ -202,9 +201,9 @@ def _claims_table(
         cells = [judgement.ours, ", ".join(filter(None, [marked(judgement[0]), judgement.extent]))]
         rows.append([claim.text, _said(claim), *cells])
         if claim.section == "7.4":
-            verdict, ours, extent = judge(claim, every_pixel)
+            verdict, ours, extent = judge(claim, results, every_pixel=True)
             found.append(verdict)
-            cells = [ours or NONE, ", ".join(filter(None, [marked(verdict), extent]))]
+            cells = [ours, ", ".join(filter(None, [marked(verdict), extent]))]
             rows.append(["The same on every pixel.", _said(claim), *cells])
     header = ["the paper says", "paper", "ours", "verdict"]
     return table(header, rows=rows, align="l"), found, others
