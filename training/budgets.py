@@ -310,7 +310,8 @@ _TINY = (
     {"name": "single", "epochs": 2, "limit": 640},
     {"name": "together", "epochs": 2, "limit": 640},
 )
-_SMALL = ({"name": "single", "epochs": 12},)
+_FASHION28 = ({"name": "single", "epochs": 12},)
+_CIFAR32 = ({"name": "single", "epochs": 24},)
 _LEARNED = ({"name": "single", "epochs": 8},)
 _FASHION = (
     {"name": "single", "epochs": 32},
@@ -360,8 +361,8 @@ CPU_STAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "stir_aerial": _STIR,
     "stir_emoji": _STIR,
     "stir_gtsrb": _GTSRB,
-    "fashion28": _SMALL,
-    "cifar32": _SMALL,
+    "fashion28": _FASHION28,
+    "cifar32": _CIFAR32,
     "fashion28_learned": _LEARNED,
     "cifar32_learned": _LEARNED,
     OWN: _OWN,
