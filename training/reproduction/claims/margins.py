@@ -48,7 +48,9 @@ def rule() -> str:
         "*uneven*: after the point where the training of the two separated (one started from the "
         "other, or both from a common ancestor), one of "
         f"them was trained on more than {EVEN:g} times as many images, or on less than an epoch. "
-        "Networks derived by weight transfer are exempt, since they are not trained. "
+        "Networks derived by weight transfer are exempt, since they are not trained. On every "
+        "pixel, different kernels that were trained on coarse grids are not compared: hybrids take "
+        "their differences on the grid, and lose by the change what others do not. "
         f"{UNEVEN:g} ppt is twice the largest gain of a network that was trained further; it was "
         "chosen when the accuracies of the zoo were known, and 5 ppt was considered first."
     )
@@ -92,6 +94,8 @@ def _epoch(recipe: dict[str, Any]) -> float:
 def uneven_training(first: str, second: str, results: ZooResults) -> str:
     """Why the training of two networks cannot be compared, in words; empty if it can."""
     first, second = first.removesuffix(MATCHED), second.removesuffix(MATCHED)
+    if _on_another_grid(first, second, results):
+        return "uneven: trained on coarse grids"
     if RECIPES[first].transfer_from or RECIPES[second].transfer_from:
         return ""
     records = [results.folders[name].recipe for name in (first, second)]
@@ -102,6 +106,16 @@ def uneven_training(first: str, second: str, results: ZooResults) -> str:
     if enough and max(images) <= EVEN * min(images):
         return ""
     return f"uneven: {images[0]:,} against {images[1]:,} images after the split"
+
+
+def _on_another_grid(first: str, second: str, results: ZooResults) -> bool:
+    """Whether two kinds of kernels, trained on coarse grids, are compared on every pixel.
+
+    Hybrids take differences on the grid, so that they suffer from the change, and others do not.
+    """
+    folders = [results.folders[name] for name in (first, second)]
+    changed = (f.config.sampling_density and not f.metrics.sampling_density for f in folders)
+    return folders[0].config.method != folders[1].config.method and any(changed)
 
 
 # === Margins ===
@@ -136,7 +150,14 @@ def error_of(name: str, results: ZooResults, sizes: Sequence[float]) -> float:
 def margin(first: str, second: str, results: ZooResults, sizes: Sequence[float]) -> float:
     """What a difference of mean accuracies over sizes must exceed, in ppt."""
     by_chance = ERRORS * math.hypot(*(error_of(n, results, sizes) for n in (first, second)))
-    return max(by_chance, UNEVEN) if uneven_training(first, second, results) else by_chance
+    return max(by_chance, _training_margin(first, second, results))
+
+
+def _training_margin(first: str, second: str, results: ZooResults) -> float:
+    names = [name.removesuffix(MATCHED) for name in (first, second)]
+    if _on_another_grid(*names, results):
+        return math.inf
+    return UNEVEN if uneven_training(first, second, results) else 0.0
 
 
 def drop_margin(name: str, results: ZooResults, size: float) -> float:
@@ -154,7 +175,7 @@ def claim_margins(claim: Claim, results: ZooResults) -> list[float]:
         return [drop_margin(name, results, size) for name, size in each]
     pairs = list(zip(claim.models, claim.rivals, strict=True))
     if claim.printed:  # the same
-        margins = [UNEVEN if uneven_training(*pair, results) else 0.0 for pair in pairs]
+        margins = [_training_margin(*pair, results) for pair in pairs]
     elif claim.measure == "gain":
         margins = [margin(*pair, results, [size]) for pair in pairs for size in claim.size_factors]
     elif claim.measure == "mean":
