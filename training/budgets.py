@@ -193,15 +193,17 @@ def _cpu_stage(
     name: str,
     times: float | None = None,
     reach: float = REACH,
+    window: bool = True,
     **changes: Any,
 ) -> Stage:
     """A stage of `CPU_STAGES`: `single` has one scale channel, the others all.
 
-    `times` is for recipes without a fixed data set: epochs as a multiple of the recipe's.
+    `times` is for recipes without a fixed data set: epochs as a multiple of the recipe's. Without
+    `window`, batch norm sees whole maps.
     """
     if times is not None:
         changes["epochs"] = times * recipe.epochs
-    config = recipe.config.replace(sampling_density=DENSITY, reach=reach)
+    config = recipe.config.replace(sampling_density=DENSITY, reach=reach, window=window)
     if name == "single":
         config = config.replace(channel_sigmas=_single_sigmas(recipe), scale_dropout=0.0)
     return dataclasses.replace(main, name=name, config=config, **{"warmup": 0.05} | changes)
@@ -312,7 +314,7 @@ _TINY = (
 )
 _FASHION28 = ({"name": "single", "epochs": 12},)
 _CIFAR32 = ({"name": "single", "epochs": 24},)
-_LEARNED = ({"name": "single", "epochs": 8},)
+_LEARNED = ({"name": "single", "epochs": 8, "window": False},)  # sigmas depend on it
 _FASHION = (
     {"name": "single", "epochs": 32},
     {"name": "together", "epochs": 2, "learning_rate": 0.003},
