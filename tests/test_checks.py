@@ -26,6 +26,7 @@ from report_tools import (
 
 from gdn_keras import zoo
 from gdn_keras.model import build_model
+from training.recipes import RECIPES
 from training.reproduction import repeated_runs
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.claims import checks
@@ -141,16 +142,39 @@ def test_peaks_of_wrong_answers():
     assert judgement.verdict == "reproduced"
 
 
+def test_peaks_at_both_ends_must_be_higher_than_those_in_the_middle():
+    claim = claim_with("more pronounced peaks")
+    name = "cifar_max_2jet"
+    folders = {name: folder(name, curve(0.5, 0.5, 0.5), histograms(name, width=1.0))}
+
+    def marks(middle: float) -> str:
+        shares = folders[name].metrics.scale_histograms
+        for size in shares:
+            row = [0.0] * 6
+            if size in ("0.500", "1.000", "2.000"):
+                row[{"0.500": 0, "1.000": 2, "2.000": 5}[size]] = 1.0
+            if size == "1.000":
+                row[2] = middle
+            shares[size] = dict.fromkeys(("all", "correct", "wrong"), row)
+        return re.sub("[^✓✗]", "", judge(claim, ZooResults(folders)).ours)
+
+    assert marks(0.9) == "✓✓" and marks(1.1) == "✗✗"
+
+
 def test_channels_that_dominate_at_size_factor_2():
     claim = claim_with("coarser scale channels tend to dominate")
     name = "cifar_avg_2jet"
 
-    def ours(*, centre: float) -> str:
-        shares = histograms(name, width=0.5, slope=0.0, centre=centre)
+    def ours(*, slope: float, centre: float = 0.0) -> str:
+        shares = histograms(name, width=0.5, slope=slope, centre=centre)
         return judge(claim, ZooResults({name: folder(name, curve(0.7, 0.8, 0.6), shares)})).ours
 
-    assert ours(centre=0.5) == f"✓ `{name}`: 0 % from the finest channels, 33 % if all were equal"
-    assert ours(centre=-1.0).startswith("✗")
+    assert ours(slope=1.0) == (
+        f"✓ `{name}`: from the finest channels 0 % at 2, 6 % at 1, 68 % at ½ (33 % if all were "
+        "equal)"
+    )
+    assert ours(slope=0.0).startswith("✗")  # few, but the same at every size
+    assert ours(slope=1.0, centre=-2.5).startswith("✗")  # fewer than at 1, but most
 
 
 def test_without_histograms_nothing_is_said_about_peaks():
@@ -291,9 +315,13 @@ def with_sigmas(learned, change) -> ZooResults:
 
 def test_sigmas_that_grow_are_noticed(learned):
     claim = claim_with("Learned sigmas grow")
-    backwards = with_sigmas(learned, lambda name, sigmas: sigmas[::-1])
     assert judge(claim, learned).verdict == "reproduced"
+    backwards = with_sigmas(learned, lambda name, sigmas: sigmas[::-1])
     assert judge(claim, backwards).verdict == "not reproduced"
+    untrained = with_sigmas(
+        learned, lambda name, _: RECIPES[name].config.sigma_ratio ** np.arange(6.0)
+    )
+    assert "✓" not in judge(claim, untrained).ours
 
 
 def with_last(learned, ratio) -> ZooResults:
@@ -412,7 +440,7 @@ def test_sampled_and_integrated_derivatives_learn_the_same_sigmas(learned):
 
 def catching_up(fixed: float, learned: float, *, left_out: str = "nothing") -> Judgement:
     """Differences of Gaussians so many ppt behind derivatives, on CIFAR-10."""
-    claim = claim_with("catch up with derivatives")
+    claim = claim_with("become comparable")
     values = {
         name: 0.86 - ("_derivative" not in name) * (learned if "_learned_" in name else fixed) / 100
         for name in claim.models
@@ -422,10 +450,11 @@ def catching_up(fixed: float, learned: float, *, left_out: str = "nothing") -> J
     return judge(claim, results)
 
 
-def test_differences_of_gaussians_that_catch_up_are_noticed():
+def test_differences_of_gaussians_that_become_comparable_are_noticed():
     assert catching_up(4.0, 0.5).verdict == "reproduced"
-    assert "integrated: 0.50 ppt behind derivatives, 4.00 with fixed" in catching_up(4.0, 0.5).ours
+    assert "0.50 ppt behind derivatives, 4.00 with fixed" in catching_up(4.0, 0.5).ours
     assert catching_up(0.5, 4.0).verdict == "not reproduced"
+    assert catching_up(6.0, 2.5).verdict == "not reproduced"  # less far behind, but not comparable
     assert catching_up(1.0, 0.0).verdict == "inconclusive"  # the paper's numbers, as single runs
     assert catching_up(4.0, 0.5, left_out="_derivative").verdict == "not yet trained"
     half = catching_up(4.0, 0.5, left_out="integrated")
@@ -630,7 +659,7 @@ def test_transferred_networks_against_matched_sigmas():
             slightly_worse, ZooResults({SINGLE: single, name: folder(name, transferred)})
         ).ours
 
-    assert ours(curve(0.80, 0.90, 0.90)).startswith(f"✓ `{name}`: mean -")
+    assert ours(curve(0.80, 0.90, 0.90)).startswith(f"? `{name}`: mean -2.6")  # chance leaves 3
     assert ours(curve(0.85, 0.92, 0.91)) == f"? `{name}`: mean +0.0 ppt"
     assert ours(curve(0.90, 0.95, 0.95)).startswith(f"✗ `{name}`: mean +")
     assert ours(curve(0.60, 0.90, 0.60)).startswith(f"✗ `{name}`: mean -")  # not slightly

@@ -70,8 +70,9 @@ CLAIMS: tuple[Claim, ...] = (
     _said("2", "{fashion,cifar}_single_2jet",
           "Enlarging the image and all sigmas by the same factor enlarges the responses (Figure "
           "3).",
-          unavailable="a law, which `tests/test_model_laws.py` measures; on our coarse grids it "
-          "holds for factors of 2, since grids are coarsened by powers of two"),
+          unavailable="a law, which `tests/test_model_laws.py` measures; on our coarse grids, it "
+          "holds approximately, and for factors of 2: each grid is chosen for its sigma, but "
+          "spacings are powers of two"),
     # --- 6.1 rescaled Fashion-MNIST ---
     _one("6.1", "accuracy", "fashion_{single,max,avg}_2jet",
          "At the training size all three networks reach about 93 %.",
@@ -128,7 +129,7 @@ CLAIMS: tuple[Claim, ...] = (
           "that is less sharp with average than with max pooling.",
           check="selection", parts=("sharper",)),
     _said("6.3", "cifar_{max,avg}_2jet",
-          "Correct and wrong classifications have pronounced peaks at the finest and at the "
+          "Correct and wrong classifications have more pronounced peaks at the finest and at the "
           "coarsest scales.",
           check="peaks at both ends"),
     # --- 6.4 STIR ---
@@ -246,16 +247,17 @@ CLAIMS: tuple[Claim, ...] = (
     _said("7.5",
           "cifar32_{sampled,integrated}{,_derivative}_{s0p50,s0p71,s1p00} "
           "cifar32_learned_{sampled,integrated}{,_derivative}_bn_{lr1e-4,lr1e-3,lr1e-2}",
-          "On CIFAR-10 Gaussians with differences catch up with derivatives when sigmas are "
-          "learned.",
-          check="catching up"),
+          "On CIFAR-10 some networks with learned sigmas and differences become comparable to "
+          "those with derivatives.",
+          check="comparable"),
     _two("7.5", "cifar32_learned_sampled_derivative_bn_lr1e-4_zero",
          "On CIFAR-10 with learned sigmas, zero padding is better than reflection.",
          over="cifar32_learned_sampled_derivative_bn_lr1e-4", at=REGULAR),
     # --- 8 maps and filters ---
     _said("8", "fashion_translated_max_2jet cifar_avg_2jet",
           "Activation maps show where the object is and which of its parts count.",
-          unavailable="judged by eye, see the [gallery](GALLERY.md)"),
+          unavailable="not judged; the [gallery](GALLERY.md) shows maps of `fashion_max_2jet` and "
+          "`cifar_avg_2jet`"),
     _said("8", "cifar_avg_2jet",
           "At size factor 2 the middle and coarser scale channels tend to dominate.",
           check="coarser channels"),
@@ -269,7 +271,7 @@ CLAIMS: tuple[Claim, ...] = (
           check="complex filters"),
     _said("8", "cifar_avg_2jet",
           "Some filters of the first layer are concentrated at their centre.",
-          unavailable="judged by eye, see the [gallery](GALLERY.md)"),
+          unavailable="not judged; the [gallery](GALLERY.md) shows these filters"),
     # --- A.1 multi-scale-channel training ---
     _two("A.1", _MULTI,
          "Training all scale channels together is much better than transferring the weights of a "

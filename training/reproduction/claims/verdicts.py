@@ -27,7 +27,7 @@ VERDICTS = (
 )
 DEVIATIONS = 3  # standard deviations of the paper's runs
 SHORT, PARTLY_SHORT = 0.5, 2.0  # ppt below an accuracy that the paper prints
-OFF, PARTLY_OFF = 0.1, 0.25  # relative to a sigma that the paper prints
+OFF, PARTLY_OFF = 0.05, 0.15  # relative to a sigma that the paper prints
 PART = 0.5  # of what a claim says
 MOST = 2 / 3  # the paper's own Tables 5 to 8 then support its "generally" and "mostly"
 ENOUGH = 0.5  # of the networks of a claim, or of what a section says
@@ -198,7 +198,7 @@ def _judge_values(claim: Claim, results: ZooResults) -> tuple[list[str], str]:
     if len(values) <= 4:
         return states, ", ".join(f"{v:{sign}.2f}" for v in values) + f" {unit}"
     text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
-    return states, f"{text}; holds for {states.count('holds')} of {len(states)}"
+    return states, f"{text}; holds beyond the margin for {states.count('holds')} of {len(states)}"
 
 
 def _state(claim: Claim, value: float, needed: float) -> str:
@@ -255,7 +255,8 @@ def _restrict(claim: Claim, has: Callable[[str], bool]) -> Claim:
 def _uneven(claim: Claim, results: ZooResults) -> str:
     """Of the pairs that are compared, the first whose training cannot be."""
     pairs = zip(claim.models, claim.rivals, strict=bool(claim.rivals))
-    return next(filter(None, (margins.uneven_training(*pair, results) for pair in pairs)), "")
+    found = filter(None, (margins.uneven_training(*pair, results) for pair in pairs))
+    return next((uneven.words for uneven in found), "")
 
 
 def _extent(claim: Claim, here: Claim, part: Claim) -> tuple[str, float]:
