@@ -337,7 +337,7 @@ def test_many_values_are_summed_up():
     claim = claim_with("zero padding is better", "7.4")
     wide = dataclasses.replace(claim, models=claim.models * 5, rivals=claim.rivals * 5)
     results = ZooResults({n: folder(n, {"1.000": v.mean / 100}) for n, v in ACCURACY.items()})
-    assert judge(wide, results).ours == "+2.61 … +2.61 ppt; holds beyond the margin for 5 of 5"
+    assert judge(wide, results).ours == "+2.61 … +2.61 ppt; holds beyond the margin: 5 of 5"
 
 
 def test_the_papers_own_numbers_do_not_contradict_the_paper():

@@ -77,9 +77,14 @@ def rules() -> list[str]:
         "*not yet measured* where networks exist but not the numbers. A claim about the average of "
         "all networks needs all of them; where a claim compares networks, nothing else counts in "
         "its favour without that comparison. Networks trained on different grids are compared on "
-        f"every pixel. A section is not judged until more than {100 * ENOUGH:g} % of its networks "
-        f"are trained and more than {100 * ENOUGH:g} % of its claims and numbers are judged. "
-        "*Cannot be compared*: nothing in the zoo can decide it.",
+        f"every pixel. *Cannot be compared*: nothing in the zoo can decide it.",
+        "",
+        "A *section* has one verdict on its claims, one on the numbers that the paper prints, and "
+        "from these two that in its heading, all in the same way: none until more than "
+        f"{100 * ENOUGH:g} % are judged (and, for the section, more than {100 * ENOUGH:g} % of its "
+        "networks trained); *inconclusive* if nothing is decided; otherwise *reproduced* if "
+        "all of them are, *holds so far* if all that are decided are, or hold so far, *not "
+        "reproduced* if none of them is, not even partly, and *partly reproduced* else.",
         "",
         "How the paper's words are read:",
         "",
@@ -120,6 +125,12 @@ def overall(verdicts: Iterable[str]) -> str:
     if decided == {"not reproduced"}:
         return "not reproduced"
     return "holds so far" if decided <= {"reproduced", "holds so far"} else "partly reproduced"
+
+
+def section_verdict(claims: Iterable[list[str]], numbers: Iterable[list[str]]) -> str:
+    """The verdict on a section: claims and numbers are judged apart, both on all grids."""
+    parts = [[verdict for grid in part for verdict in grid] for part in (claims, numbers)]
+    return overall(overall(part) for part in parts if part)
 
 
 # === Claims ===
@@ -198,7 +209,7 @@ def _judge_values(claim: Claim, results: ZooResults) -> tuple[list[str], str]:
     if len(values) <= 4:
         return states, ", ".join(f"{v:{sign}.2f}" for v in values) + f" {unit}"
     text = f"{min(values):{sign}.2f} … {max(values):{sign}.2f} {unit}"
-    return states, f"{text}; holds beyond the margin for {states.count('holds')} of {len(states)}"
+    return states, f"{text}; holds beyond the margin: {states.count('holds')} of {len(states)}"
 
 
 def _state(claim: Claim, value: float, needed: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gdn_keras import datasets
 from gdn_keras.utils import markdown
@@ -20,6 +20,8 @@ from ..paper import (
     PAIRWISE_LEARNED,
     POOLED_FIXED,
     POOLED_LEARNED,
+    RATE_TAGS,
+    SIGMA_0_TAGS,
     SPREAD,
     PairwiseStatistics,
     PooledStatistics,
@@ -30,9 +32,11 @@ from ..zoo_results import MATCHED, ZooResults, group_names, networks_of
 
 UNTRAINED, UNMEASURED, NONE = "not yet trained", "not yet measured", "–"
 MARKS = dict(zip(VERDICTS, ("✅", "🟩", "🟨", "🔷", "❌", "⬜", "➖", "⛔"), strict=True))
-_FEW = 4  # names that are listed without folding them away
+_FEW = 4  # names that are listed
+_MANY = 8  # rows that are folded away
+_TAGS = (*SIGMA_0_TAGS, *RATE_TAGS)
 
-Table = tuple[list[str], list[str]]  # lines, and the verdicts of its rows
+Table = tuple[list[str], list[list[str]]]  # lines, and the verdicts on each grid
 
 
 def marked(verdict: str) -> str:
@@ -44,10 +48,29 @@ def table(header: Sequence[str], *, rows: list[list[str]], align: str) -> list[s
     return [*markdown.table(header, rows=rows, align=align).splitlines(), ""] if rows else []
 
 
+def marks(verdicts: Iterable[str]) -> str:
+    """How many of each, in the order of `VERDICTS`."""
+    count = Counter(verdicts)
+    return ", ".join(f"{count[v]} {MARKS[v]}" for v in VERDICTS if count[v]) or NONE
+
+
+def marks_per_grid(grids: Sequence[Sequence[str]]) -> str:
+    """On the grid of the training and on every pixel, where these differ."""
+    return "; ".join(dict.fromkeys(map(marks, grids))) or NONE
+
+
+def folded(lines: list[str], *, summary: str) -> list[str]:
+    """A table that a reader opens by clicking, if it is long."""
+    if len(lines) <= _MANY + 3:
+        return lines
+    start = f'<details markdown="1"><summary>{summary}</summary>'
+    return [start, "", *lines, "</details>", ""]
+
+
 def waiting(claims: list[str], names: Iterable[str]) -> list[str]:
     """What is not yet trained: claims, which a reader opens by clicking, and networks."""
     names = list(names)
-    networks = f"{len(names)} networks (`python -m training list` names them)"
+    networks = f"{len(names)} networks"
     if len(names) <= _FEW:
         networks = ", ".join(f"`{name}`" for name in group_names(names))
     lines = [f"Not yet trained: {networks}.", ""] if names else []
@@ -71,7 +94,7 @@ def curve_table(names: list[str], results: ZooResults) -> list[str]:
             curve = results.curve(name)
             means = [_mean(curve, group) for group in sizes.values()]
             label = f"`{own}`{name.removeprefix(own)}"
-            rows.append([label, budget(own, results), *means, _mean(curve, curve or ())])
+            rows.append([label, images(own, results), *means, _mean(curve, curve or ())])
     here = [RECIPES[name] for name in names if name in results.folders]
     for dataset, train_sizes in dict.fromkeys((r.dataset, r.train_sizes) for r in here):
         if dataset in DATASETS:
@@ -81,67 +104,91 @@ def curve_table(names: list[str], results: ZooResults) -> list[str]:
             means = [", ".join(_mean(p.curve, group) for p in published) for group in groups]
             label = f"{', '.join(MODELS)} on `{dataset}`, {train_sizes}"
             rows.append([label, f"published, {published[0].runs} runs each", *means])
-    header = ["network", "trained", *(f"at {size}" for size in sizes), "mean of all sizes"]
-    return table(header, rows=rows, align="llr")
+    header = ["network", "images", *(f"at {size}" for size in sizes), "mean"]
+    return folded(table(header, rows=rows, align="llr"), summary=f"{len(rows)} networks")
+
+
+def _matrix(names: Iterable[str], cell: Callable[[str], str]) -> list[str]:
+    """A table with a column for each tag: sigmas or learning rates, `*` in the names of rows."""
+    rows: dict[str, dict[str, str]] = {}
+    for name in names:
+        (tag,) = [tag for tag in _TAGS if tag in name]
+        rows.setdefault(name.replace(tag, "*"), {})[tag] = cell(name)
+    tags = [tag for tag in _TAGS if any(tag in cells for cells in rows.values())]
+    lines = table(
+        ["network", *(f"`{tag}`" for tag in tags)],
+        rows=[[f"`{n}`", *(cells.get(tag, NONE) for tag in tags)] for n, cells in rows.items()],
+        align="l",
+    )
+    return folded(lines, summary="Networks and numbers")
 
 
 def printed_table(names: list[str], results: ZooResults) -> Table:
     """Accuracies that the paper prints, on the grid of the training and on every pixel."""
-    every_pixel = results.on_every_pixel()
-    rows, found = [], []
-    for name in names:
-        if name not in results.folders:
-            found.append(UNTRAINED)
-            continue
-        grids = [results]
-        if results.folders[name].metrics.sampling_density:
-            grids.append(every_pixel)
-        cells = []
-        for grid in grids:
-            verdict, cell = _printed_cell(name, grid)
-            found.append(verdict)
-            cells.append(cell)
-        cells += ["as trained"] * (2 - len(cells))
-        rows.append([f"`{name}`", budget(name, results), ACCURACY[name].text(), *cells])
-    header = ["network", "trained", "paper", "grid of the training", "every pixel"]
-    return table(header, rows=rows, align="llrl"), found
+    grids = (results, results.on_every_pixel())
+
+    def cell(name: str) -> str:
+        coarse = results.folders[name].metrics.sampling_density
+        ours = ", ".join(_printed_cell(name, grid)[1] for grid in grids[: 1 + bool(coarse)])
+        return f"{ACCURACY[name].text()}: {ours}<br>{images(name, results)}"
+
+    lines = _matrix([name for name in names if name in results.folders], cell)
+    legend = (
+        "Each cell: the paper: ours on the grid of the training, and on every pixel if that is "
+        "another; images. Columns: what `*` stands for."
+    )
+    found = [
+        [_printed_cell(n, grid)[0] if n in results.folders else UNTRAINED for n in names]
+        for grid in grids
+    ]
+    return ([legend, "", *lines] if lines else []), found
 
 
-def printed_summary(results: ZooResults) -> str:
+def printed_summary(results: ZooResults) -> list[str]:
     """How many of the accuracies that the paper prints are measured and reproduced."""
     grids = {"on the grid of the training": results, "on every pixel": results.on_every_pixel()}
-    parts = []
+    parts, good = [], []
     for words, grid in grids.items():
-        count = Counter(_printed_cell(name, grid)[0] for name in ACCURACY)
-        del count[UNMEASURED]
-        shown = ", ".join(f"{count[v]} {MARKS[v]}" for v in VERDICTS if count[v])
-        parts.append(f"{count.total()} {words}" + f" ({shown})" * bool(shown))
-    return f"Of the {len(ACCURACY)} accuracies the paper prints, we measured {', '.join(parts)}."
+        found = {name: _printed_cell(name, grid)[0] for name in ACCURACY}
+        found = {name: verdict for name, verdict in found.items() if verdict != UNMEASURED}
+        parts.append(f"{len(found)} {words}" + f" ({marks(found.values())})" * bool(found))
+        good.append([name for name, verdict in found.items() if verdict == VERDICTS[0]])
+    scratch = [sum(not results.record(name).ancestors for name in names) for names in good]
+    return [
+        f"Of the {len(ACCURACY)} accuracies the paper prints, we measured {', '.join(parts)}. "
+        f"Of the {len(good[0])} and {len(good[1])} {MARKS[VERDICTS[0]]}, {scratch[0]} and "
+        f"{scratch[1]} are of networks trained from scratch. After a short warm start, "
+        f"{MARKS[VERDICTS[0]]} says that the kernel can be exchanged, not that training with it "
+        "reaches this accuracy.",
+        "",
+    ]
 
 
-def _printed_cell(name: str, results: ZooResults) -> tuple[str, str]:
-    ours = (results.curve(name) or {}).get(1.0)
+def _printed_cell(name: str, grid: ZooResults) -> tuple[str, str]:
+    ours = (grid.curve(name) or {}).get(1.0)
     if ours is None:
         return UNMEASURED, MARKS[UNMEASURED]
     verdict = judge_accuracy(ours, ACCURACY[name])
-    return verdict, f"{ours:.2f} ({ours - ACCURACY[name].mean:+.2f}) {MARKS[verdict]}"
+    return verdict, f"{ours:.2f} {MARKS[verdict]}"
 
 
 def sigma_table(results: ZooResults) -> Table:
     """Sigmas and spreads of the first layer, Tables 11 to 14."""
-    rows, found = [], []
-    for name, paper in LEARNED_SIGMA_1.items():
-        if name not in results.folders:
-            found.append(UNTRAINED)
-            continue
-        ours = float(results.sigmas[name][0])
-        found.append(judge_sigma(ours, paper))
-        spreads = [f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"]
-        spreads.append("{:.3f}, {:.3f}".format(*first_layer_spread(name, ours)))
-        shown = f"{ours:.3f} ({ours - paper.mean:+.3f}) {MARKS[found[-1]]}"
-        rows.append([f"`{name}`", paper.text(decimals=3), shown, *spreads])
-    header = ["network", "σ₁ paper", "ours", "spreads paper", "ours"]
-    return table(header, rows=rows, align="lrlr"), found
+    here = {
+        name: float(results.sigmas[name][0]) for name in LEARNED_SIGMA_1 if name in results.folders
+    }
+    found = {name: judge_sigma(ours, LEARNED_SIGMA_1[name]) for name, ours in here.items()}
+
+    def cell(name: str) -> str:
+        ours, paper = here[name], LEARNED_SIGMA_1[name].text(decimals=3)
+        spreads = "{:.3f}, {:.3f}".format(*first_layer_spread(name, ours))
+        printed = f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"
+        return f"{paper}: {ours:.3f} {MARKS[found[name]]}<br>{printed}: {spreads}"
+
+    lines = _matrix(here, cell)
+    legend = "Each cell: sigma of the first layer and spreads of its kernels, the paper: ours."
+    every = [found.get(name, UNTRAINED) for name in LEARNED_SIGMA_1]
+    return ([legend, "", *lines] if lines else []), [every]
 
 
 # === Statistics ===
@@ -184,11 +231,22 @@ def _our_statistics(
     return runs and pooled_table(runs, pairs=table.rows)
 
 
-def budget(name: str, results: ZooResults) -> str:
+def images(name: str, results: ZooResults) -> str:
+    """How many images the network was trained on: its ancestors + itself."""
     record = results.record(name)
-    seen = f", {record.describe_images()}" if record.images_seen else ""
-    further = ", some with its test accuracy known" if record.trained_further else ""
-    return f"`{record.budget}`{seen}{further}"
+    before = [ancestor.images for ancestor in record.ancestors]
+    parts = ["?" if None in before else _short(sum(before))] if before else []
+    further = "*" if record.trained_further else ""
+    paper = " (`paper`)" if record.budget == "paper" else ""
+    return " + ".join([*parts, _short(record.images_seen)]) + further + paper
+
+
+def _short(number: int) -> str:
+    """1,200,000 -> 1.2M, with three digits."""
+    for unit, size in (("M", 1_000_000), ("k", 1000)):
+        if number >= 0.9995 * size:
+            return f"{number / size:.3g}{unit}"
+    return str(number)
 
 
 def _mean(curve: dict[float, float] | None, sizes: Iterable[float]) -> str:
