@@ -32,7 +32,7 @@ PART = 0.5  # of what a claim says
 MOST = 2 / 3  # the paper's own Tables 5 to 8 then support its "generally" and "mostly"
 ENOUGH = 0.5  # of the networks of a claim, or of what a section says
 _OPEN = ("not yet trained", "not yet measured")
-_SHOWN = 6  # checks in one line
+_SHOWN = 6  # checks in one line; of more, half as many that do not hold
 
 
 class Judgement(NamedTuple):
@@ -229,7 +229,7 @@ def _state(claim: Claim, value: float, needed: float) -> str:
 
 def _list_checks(checks: list) -> str:
     mark = {True: "✓", False: "✗", None: "?"}
-    shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][:_SHOWN]
+    shown = checks if len(checks) <= _SHOWN else [c for c in checks if not c.holds][: _SHOWN // 2]
     text, last = [], None
     for check in shown:
         network, _, rest = check.text.rpartition("`: ")

@@ -189,7 +189,7 @@ def section_drawings(section: str, results: ZooResults) -> list[Drawing]:
         caption = (
             f"Scale channels that {'decide' if decides else 'contribute to the answer'} in "
             f"`{name}`, in % {'of the images' if decides else 'of the output, mean share'}; "
-            "dots: mean scale, dotted: what scale covariance predicts."
+            "dots: mean; dotted: covariance."
         )
         add(f"selection_{name}", caption, histogram_figure(results, name), [name])
     if section == "6.4":

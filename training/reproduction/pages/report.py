@@ -31,7 +31,8 @@ from .tables import (
     waiting,
 )
 
-FILE, RULES_FILE, FIGURES, PREFIX = "REPRODUCTION.md", "verdicts.md", "figures", "report_"
+FILE, TABLES_FILE, RULES_FILE = "REPRODUCTION.md", "measurements.md", "verdicts.md"
+FIGURES, PREFIX = "figures", "report_"
 SECTIONS = {
     "2": "Receptive fields, architecture and covariance",
     "6.1": "Rescaled Fashion-MNIST",
@@ -60,11 +61,12 @@ class Section(NamedTuple):
 
 
 def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None) -> Path:
-    """Write `docs_dir`/REPRODUCTION.md, its figures and its rules from the networks in `zoo_dir`.
+    """Write `docs_dir`/REPRODUCTION.md, with figures, tables and rules, from the zoo in `zoo_dir`.
 
     Appendix A.3 also counts the other runs of these networks, in `runs_dir`.
     """
-    text, drawings = compose(ZooResults.read(Path(zoo_dir), runs_dir=runs_dir))
+    results = ZooResults.read(Path(zoo_dir), runs_dir=runs_dir)
+    text, drawings = compose(results)
     figures = Path(docs_dir) / FIGURES
     figures.mkdir(parents=True, exist_ok=True)
     drawn = set()
@@ -72,10 +74,10 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
         drawn |= set(plots.save(drawing.figure, figures / f"{PREFIX}{drawing.stem}"))
     for old in set(figures.glob(f"{PREFIX}*.p[nd][gf]")) - drawn:
         old.unlink()
-    (Path(docs_dir) / RULES_FILE).write_text(compose_rules(), encoding="utf-8")
-    path = Path(docs_dir) / FILE
-    path.write_text(text, encoding="utf-8")
-    return path
+    pages = {FILE: text, TABLES_FILE: compose_tables(results), RULES_FILE: compose_rules()}
+    for name, page in pages.items():
+        (Path(docs_dir) / name).write_text(page, encoding="utf-8")
+    return Path(docs_dir) / FILE
 
 
 def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
@@ -84,18 +86,34 @@ def compose(results: ZooResults) -> tuple[str, list[Drawing]]:
     for number in SECTIONS:
         section = _section(number, results)
         judged = section.verdict != UNTRAINED  # few networks make no figure
-        for drawing in section_drawings(number, results) if judged else ():
-            if drawing.figure is not None:
-                drawings.append(drawing)
-                file = f"{FIGURES}/{PREFIX}{drawing.stem}"
-                link = f"[![{drawing.stem}]({file}.png)]({file}.pdf)"
-                section.lines.extend([f"{link}<br>*{drawing.caption}*", ""])
+        shown = [d for d in section_drawings(number, results) if d.figure] if judged else []
+        for drawing in shown:
+            file = f"{FIGURES}/{PREFIX}{drawing.stem}"
+            link = f"[![{drawing.stem}]({file}.png)]({file}.pdf)"
+            section.lines.append(f"{link}<br>*{drawing.caption}*<br>")
+        section.lines.extend([""] * bool(shown))
+        drawings += shown
         sections.append(section)
     lines = [*_head(results), *_summary(sections), *printed_summary(results)]
     for section in sections:
         lines += section.lines
     lines += ["## How verdicts are given", "", _HOW]
     return "\n".join(lines) + "\n", drawings
+
+
+def compose_tables(results: ZooResults) -> str:
+    """The page with what was measured for the networks of every section."""
+    lines = ["# Measurements", "", _GENERATED, "", _TABLES, ""]
+    for number, title in SECTIONS.items():
+        own = [name for name, recipe in RECIPES.items() if recipe.paper_section == number]
+        tables = _measured(number, own, results)
+        if number in _ALSO_SHOWN:
+            group, words = _ALSO_SHOWN[number]
+            others = curve_table(_others(group), results)
+            tables += [words, "", *others] if others else []
+        if tables:
+            lines += [f'<a id="{_anchor(number)}"></a>', f"## {number} {title}", "", *tables]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def compose_rules() -> str:
@@ -133,9 +151,8 @@ def _head(results: ZooResults) -> list[str]:
         "The budget `paper` is the paper's own schedule; `cpu` is a fraction of it for most "
         "networks, most of them trained and measured on coarse grids (sampling density 1/√2) where "
         "the paper computes every pixel; section 7.4 is judged on both. The zoo has one run of "
-        "each network; the paper's Tables 5 to 8 and its curves on STIR are means of 5. *Images* "
-        "are those of a network's ancestors + its own; `*`: some with its test accuracy known. "
-        "Read [what these numbers are](numbers.md) first.",
+        "each network; the paper's Tables 5 to 8 and its curves on STIR are means of 5. Read [what "
+        "these numbers are](numbers.md) first.",
         "",
     ]
 
@@ -171,29 +188,29 @@ def _section(number: str, results: ZooResults) -> Section:
     claims = [claim for claim in CLAIMS if claim.section == number]
     named = {name for claim in claims for name in (*claim.models, *claim.rivals)}
     own = [name for name, recipe in RECIPES.items() if recipe.paper_section == number]
-    networks, numbers = _networks_table(number, own, named, results)
+    numbers, found_numbers = [], []
+    if number in ("7.4", "7.5"):
+        numbers, found_numbers = printed_table(own, results)
+    elif number == "A.2":
+        found_numbers = sigma_table(results)[1]
     claim_lines, found, open_claims = _claims_table(claims, results)
     trained = [name in results.folders for name in own or named]
     judged = sum(trained) > ENOUGH * len(trained)
-    verdict = section_verdict(found, numbers) if judged else UNTRAINED
+    verdict = section_verdict(found, found_numbers) if judged else UNTRAINED
     lines = [
         f'<a id="{_anchor(number)}"></a>',
         f"## {number} {SECTIONS[number]}: {marked(verdict)}",
         "",
         *claim_lines,
-        *networks,
+        *numbers,
     ]
-    others = []
-    if number in _ALSO_SHOWN:
-        group, words = _ALSO_SHOWN[number]
-        others = [
-            n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section
-        ]
-        lines += [words, "", *curve_table(others, results)]
+    others = _others(_ALSO_SHOWN[number][0]) if number in _ALSO_SHOWN else []
+    if _measured(number, own, results) or any(name in results.folders for name in others):
+        lines += [f"[Measurements]({TABLES_FILE}#{_anchor(number)}).", ""]
     lines += waiting(open_claims, [n for n in (*own, *others) if n not in results.folders])
     elsewhere = sorted({RECIPES[name].paper_section for name in named - {*own}})
     count = f"{sum(trained)} of {len(own)}" if own else f"those of {', '.join(elsewhere)}"
-    return Section(number, lines, found, numbers, verdict, count)
+    return Section(number, lines, found, found_numbers, verdict, count)
 
 
 def _claims_table(
@@ -226,22 +243,23 @@ def _on_grids(texts: dict[str, str]) -> str:
     return "<br>".join(f"{grid}{text}" for grid, text in texts.items())
 
 
-def _networks_table(
-    number: str, own: list[str], named: set[str], results: ZooResults
-) -> tuple[list[str], list[list[str]]]:
-    """The section's own networks, and the verdicts on numbers that the paper prints for them."""
-    if number in ("7.4", "7.5"):
-        return printed_table(own, results)
-    if number == "A.2":
-        return sigma_table(results)
-    if not own and number != "A.3":
-        return [], []
+def _measured(number: str, own: list[str], results: ZooResults) -> list[str]:
+    """Tables of a section's networks, where the paper has figures, or is in an appendix."""
     if number == "A.3":
-        return statistics_tables(results, only_measured=True), []
+        return statistics_tables(results, only_measured=True)
+    if number == "A.2":
+        return sigma_table(results)[0]
+    if not own or number in ("7.4", "7.5"):
+        return []
     if number == "A.1":  # also the single networks of other sections, with matched sigmas
-        matched = [f"{name}{MATCHED}" for name in RECIPES if name in named and "_single_" in name]
-        own = [*matched, *own]
-    return curve_table(own, results), []
+        matched = [n for n, r in RECIPES.items() if "_single_" in n and r.paper_section]
+        own = [*(f"{name}{MATCHED}" for name in matched), *own]
+    return curve_table(own, results)
+
+
+def _others(group: str) -> list[str]:
+    """Networks that the paper does not have."""
+    return [n for n, r in RECIPES.items() if r.group.startswith(group) and not r.paper_section]
 
 
 # section -> group of networks that the paper does not have, and what is said about them
@@ -267,6 +285,11 @@ _ALSO_SHOWN = {
 
 
 _GENERATED = "<!-- generated by `python -m training report`; changes by hand are lost -->"
+_TABLES = (
+    "What was measured for the networks of the [reproduction report](REPRODUCTION.md), in %. "
+    "*Images* are those that a network's ancestors+the network itself were trained on; `*`: some "
+    "when its test accuracy was known."
+)
 _HOW = (
     f"By the rules of [how verdicts are given]({RULES_FILE}), which also says where the paper "
     "leaves a choice. One run of each network, and training of different lengths, leave much "

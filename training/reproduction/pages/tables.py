@@ -129,13 +129,14 @@ def printed_table(names: list[str], results: ZooResults) -> Table:
 
     def cell(name: str) -> str:
         coarse = results.folders[name].metrics.sampling_density
-        ours = ", ".join(_printed_cell(name, grid)[1] for grid in grids[: 1 + bool(coarse)])
-        return f"{ACCURACY[name].text()}: {ours}<br>{images(name, results)}"
+        ours = " ".join(_printed_cell(name, grid)[1] for grid in grids[: 1 + bool(coarse)])
+        return f"{_compact(ACCURACY[name].text())}: {ours}<br>{images(name, results)}"
 
     lines = _matrix([name for name in names if name in results.folders], cell)
     legend = (
         "Each cell: the paper: ours on the grid of the training, and on every pixel if that is "
-        "another; images. Columns: what `*` stands for."
+        "another; images of its ancestors+its own (`*`: some with its test accuracy known). "
+        "Columns: what `*` in names stands for."
     )
     found = [
         [_printed_cell(n, grid)[0] if n in results.folders else UNTRAINED for n in names]
@@ -157,9 +158,9 @@ def printed_summary(results: ZooResults) -> list[str]:
     return [
         f"Of the {len(ACCURACY)} accuracies the paper prints, we measured {', '.join(parts)}. "
         f"Of the {len(good[0])} and {len(good[1])} {MARKS[VERDICTS[0]]}, {scratch[0]} and "
-        f"{scratch[1]} are of networks trained from scratch. After a short warm start, "
-        f"{MARKS[VERDICTS[0]]} says that the kernel can be exchanged, not that training with it "
-        "reaches this accuracy.",
+        f"{scratch[1]} are of networks trained from scratch. "
+        "Others, after a short warm start, show that the kernel can be exchanged, not that "
+        "training with it reaches this accuracy.",
         "",
     ]
 
@@ -169,7 +170,7 @@ def _printed_cell(name: str, grid: ZooResults) -> tuple[str, str]:
     if ours is None:
         return UNMEASURED, MARKS[UNMEASURED]
     verdict = judge_accuracy(ours, ACCURACY[name])
-    return verdict, f"{ours:.2f} {MARKS[verdict]}"
+    return verdict, f"{ours:.2f}{MARKS[verdict]}"
 
 
 def sigma_table(results: ZooResults) -> Table:
@@ -180,10 +181,10 @@ def sigma_table(results: ZooResults) -> Table:
     found = {name: judge_sigma(ours, LEARNED_SIGMA_1[name]) for name, ours in here.items()}
 
     def cell(name: str) -> str:
-        ours, paper = here[name], LEARNED_SIGMA_1[name].text(decimals=3)
+        ours, paper = here[name], _compact(LEARNED_SIGMA_1[name].text(decimals=3))
         spreads = "{:.3f}, {:.3f}".format(*first_layer_spread(name, ours))
         printed = f"{SPREAD[name].first:.3f}, {SPREAD[name].second:.3f}"
-        return f"{paper}: {ours:.3f} {MARKS[found[name]]}<br>{printed}: {spreads}"
+        return f"{paper}: {ours:.3f}{MARKS[found[name]]}<br>{printed}: {spreads}"
 
     lines = _matrix(here, cell)
     legend = "Each cell: sigma of the first layer and spreads of its kernels, the paper: ours."
@@ -232,13 +233,17 @@ def _our_statistics(
 
 
 def images(name: str, results: ZooResults) -> str:
-    """How many images the network was trained on: its ancestors + itself."""
+    """How many images the network was trained on: ancestors+own."""
     record = results.record(name)
     before = [ancestor.images for ancestor in record.ancestors]
     parts = ["?" if None in before else _short(sum(before))] if before else []
     further = "*" if record.trained_further else ""
     paper = " (`paper`)" if record.budget == "paper" else ""
-    return " + ".join([*parts, _short(record.images_seen)]) + further + paper
+    return "+".join([*parts, _short(record.images_seen)]) + further + paper
+
+
+def _compact(value: str) -> str:
+    return value.replace(" ", "")
 
 
 def _short(number: int) -> str:
