@@ -177,6 +177,19 @@ def test_cards_name_learned_sigmas_that_ended_at_a_bound():
     assert "bound" not in card_of(name, {"1.000": 0.9})
 
 
+def test_cards_of_transferred_networks_say_whose_batch_statistics_they_have():
+    """Not trained: those of the network with one channel, on whole maps with the paper's budget."""
+    name = "fashion_max_2jet_transfer"
+    metrics = metrics_of(name, curve(0.7, 0.8, 0.7))
+    source = {"name": "fashion_single_2jet", "seed": 0, "images": 1_920_000}
+    for budget, seen in (("cpu", "only what can reach the centre"), ("paper", "whole maps, as")):
+        facts = recipe_of(name) | {"ancestors": [source], "budget": budget}
+        record = RunRecord.from_dict(facts)
+        text = card(RECIPES[name], config=RECIPES[name].config, metrics=metrics, record=record)
+        words = f"- batch norm uses the statistics of `fashion_single_2jet`, which saw {seen}"
+        assert words in text and "in training" not in text
+
+
 def test_cards_name_the_cpu():
     nine = curve(0.8, 0.9, 0.8)
     old = card_of("fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)")
