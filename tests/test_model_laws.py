@@ -29,6 +29,19 @@ def blobs(size, scale, *, seed=0):
 SMOOTH = {"input_channels": 2, "sigma_ratio": 1.3, "truncation": 1e-4, "final_relu": False}
 
 
+def covariance_errors(factor: float, **changes) -> list[float]:
+    """Relative differences of channel S sigma on f(x / S) from channel sigma on f(x)."""
+    size = 161
+    model = make(**SMOOTH | changes, input_size=(size, size), channel_sigmas=(1.0,))
+    errors = []
+    for sigma in (0.5, 1.0, 2.0, 4.0):
+        small = evaluate(adapt(model, channel_sigmas=(sigma,)), blobs(size, sigma))
+        larger = adapt(model, channel_sigmas=(factor * sigma,))
+        large = evaluate(larger, blobs(size, factor * sigma))
+        errors.append(np.linalg.norm(large - small) / np.linalg.norm(small))
+    return errors
+
+
 @pytest.mark.parametrize("factor", [2.0, 2**0.5])
 @pytest.mark.parametrize(
     "changes",
@@ -49,19 +62,24 @@ def test_enlarging_the_image_and_the_scales_changes_less_and_less(changes, facto
 
     The same function is seen at more and more pixels, so only the discretisation is left.
     """
-    sigmas = (0.5, 1.0, 2.0, 4.0)
-    size = 161
-    model = make(**SMOOTH | changes, input_size=(size, size), channel_sigmas=(1.0,))
-    errors = []
-    for sigma in sigmas:
-        small = evaluate(adapt(model, channel_sigmas=(sigma,)), blobs(size, sigma))
-        larger = adapt(model, channel_sigmas=(factor * sigma,))
-        large = evaluate(larger, blobs(size, factor * sigma))
-        errors.append(np.linalg.norm(large - small) / np.linalg.norm(small))
-    print(errors)
+    errors = covariance_errors(factor, **changes)
     assert sorted(errors, reverse=True) == errors
     assert errors[-1] < 0.02
     assert errors[-1] < errors[0] / 8
+
+
+def test_coarse_grids_are_covariant_to_factors_of_two():
+    """With twice the sigma, the spacing is twice as large, once sigma is a sample wide: only the
+    first layer, whose input is the image, is discretised otherwise, and less and less so. With √2
+    times the sigma, all layers are, however large sigma is.
+    """
+    density = 2**-0.5
+    twice = covariance_errors(2.0, sampling_density=density)
+    assert sorted(twice, reverse=True) == twice
+    assert twice[-1] < 0.02 and twice[-1] < twice[0] / 8
+    between = covariance_errors(2**0.5, sampling_density=density)
+    print(twice, between)
+    assert between[-1] > between[1] / 2
 
 
 @pytest.mark.parametrize("jet_order", [2, 3])

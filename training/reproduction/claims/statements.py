@@ -70,9 +70,8 @@ CLAIMS: tuple[Claim, ...] = (
     _said("2", "{fashion,cifar}_single_2jet",
           "Enlarging the image and all sigmas by the same factor enlarges the responses (Figure "
           "3).",
-          unavailable="a law, which `tests/test_model_laws.py` measures; on our coarse grids, it "
-          "holds approximately, and for factors of 2: each grid is chosen for its sigma, but "
-          "spacings are powers of two"),
+          unavailable="a law, which `tests/test_model_laws.py` measures; on our coarse grids, "
+          "approximately and for factors of 2 only, since their spacings are powers of two"),
     # --- 6.1 rescaled Fashion-MNIST ---
     _one("6.1", "accuracy", "fashion_{single,max,avg}_2jet",
          "At the training size all three networks reach about 93 %.",
