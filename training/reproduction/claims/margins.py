@@ -19,8 +19,8 @@ from .claim import LARGER, SMALLER, Claim, claim_values
 
 ERRORS = 2  # standard errors that a difference must exceed
 EVEN = 1.5  # times as many images, at most, between networks trained for comparable lengths
-# ppt; what training again has changed so far: 2.6 at size factor 1 (`cifar_single_2jet`, for 2.5
-# times as many images), 8.1 elsewhere (`fashion_single_2jet` at √2)
+# ppt; a little more than training again has changed so far: 2.6 at size factor 1
+# (`cifar_single_2jet`, for 2.5 times as many images), 8.1 elsewhere (`fashion_single_2jet` at √2)
 UNEVEN, UNEVEN_AWAY = 3.0, 9.0
 UNEVEN_SIGMA = 0.1  # relative
 AWAY = SMALLER + LARGER  # size factors at which no network was trained
@@ -58,8 +58,9 @@ def rule() -> str:
         "counting what they share (one started from the other, or both from a common ancestor, in "
         "a state that the records show to be the same). If the network that was trained less is "
         "the worse one, the difference says nothing, whatever its size. If it is the better one, "
-        f"the distance must exceed {UNEVEN:g} ppt at size factor 1 and on regular and STIR data, "
-        f"and {UNEVEN_AWAY:g} ppt at other size factors; between sigmas, "
+        f"or neither was trained less, the distance must exceed {UNEVEN:g} ppt at size factor 1 "
+        f"and on regular and STIR data, and {UNEVEN_AWAY:g} ppt at other size factors; between "
+        "sigmas, "
         f"{100 * UNEVEN_SIGMA:g} % either way. Training networks of this zoo again, for longer, "
         "has changed accuracies by up to 2.6 ppt at size factor 1 and 8.1 ppt elsewhere; the "
         "limits were chosen when this was known. Networks derived by weight transfer are exempt, "
@@ -84,7 +85,7 @@ def images_after_split(first: dict[str, Any], second: dict[str, Any]) -> tuple[i
             return None
         shorter, longer = sorted((one[0], two[0]), key=lambda run: run.images)
         if shorter.images == longer.images:
-            one.pop(0), two.pop(0)
+            del one[0], two[0]
             continue
         if longer.passed(shorter.images):  # one of them left this run before its end
             one[0], two[0] = (
