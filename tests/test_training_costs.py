@@ -21,11 +21,11 @@ def quick(monkeypatch):
 
 
 def test_cost_by_hand():
-    plan = budgets.plan_run(get("fashion_avg_2jet"), budget="cpu", finished=set())
+    plan = budgets.plan_run(get("cifar_avg_2jet"), budget="cpu", finished=set())
     assert [stage.name for stage in plan.stages] == ["single", "together", "wider"]
     cost = costs.cost_of(plan)
     gflop = [2e-9 * count_multiply_adds(stage.config) for stage in plan.stages]
-    images = [stage.epochs * 60_000 for stage in plan.stages]
+    images = [stage.steps(50_000) * stage.batch_size for stage in plan.stages]
     assert cost.images == sum(images)
     assert cost.gflop == gflop[2] > gflop[1]
     assert cost.training == pytest.approx(3 * np.dot(images, gflop))

@@ -38,7 +38,8 @@ def test_the_paper_budget_is_the_recipe(recipe):
 def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
     plan = plan_run(recipe, budget="cpu", finished=set())
     last = plan.stages[-1]
-    reach = WIDE_REACH if last.name == "wider" else REACH
+    exact = last.name == "together" and recipe.group.startswith("fashion")
+    reach = None if exact else WIDE_REACH if last.name == "wider" else REACH
     window = not recipe.config.learned_sigmas  # learned sigmas depend on what batch norm sees
     coarse = recipe.config.replace(sampling_density=DENSITY, reach=reach, window=window)
     assert last.config == coarse
@@ -164,10 +165,9 @@ def test_what_a_run_starts_from_can_be_chosen(tmp_path):
         plan = plan_in(tmp_path, **options)
         return plan.warm_start, [stage.name for stage in plan.stages]
 
-    several = ["together", "wider"]
-    assert begins() == ("fashion_lse_2jet", ["wider"])
-    assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", several)
-    assert begins(start_from="none") == (None, ["single", *several])
+    assert begins() == ("fashion_lse_2jet", ["together"])
+    assert begins(start_from="fashion_single_2jet") == ("fashion_single_2jet", ["together"])
+    assert begins(start_from="none") == (None, ["single", "together"])
     assert begins(start_from="none", budget="paper") == (None, ["together"])
 
 

@@ -147,9 +147,9 @@ def test_the_configuration_that_contributing_adds_can_be_trained():
     assert recipe.config.padding == "edge"
     build_model(recipe.config.replace(widths=(1,), sampling_density=0.7))
     alone = plan_run(recipe, budget="cpu", finished=set())
-    assert [stage.name for stage in alone.stages] == ["single", "together", "wider"]
+    assert [stage.name for stage in alone.stages] == ["single", "together"]
     plan = plan_run(recipe, budget="cpu", finished={"fashion_single_2jet"})
-    assert plan.warm_start == "fashion_single_2jet" and len(plan.stages) == 2
+    assert plan.warm_start == "fashion_single_2jet" and len(plan.stages) == 1
     assert len(plan_run(recipe, budget="paper", finished=set()).stages) == 1
 
 
