@@ -384,6 +384,8 @@ CHECKS: dict[str, CheckMethod] = {
     "comparable": CheckMethod(sigma_checks.comparable, *_AT_ONE, compares=True),
     "derivative filters": CheckMethod(filter_checks.derivative_filters, *_WEIGHTS),
     "complex filters": CheckMethod(filter_checks.complex_filters, *_WEIGHTS),
+    "central filters": CheckMethod(filter_checks.central_filters, *_WEIGHTS),
+    "localisation": CheckMethod(filter_checks.localisation, *_WEIGHTS),
     "first sigmas": CheckMethod(sigma_checks.first_sigmas),
     "spread": CheckMethod(sigma_checks.spread),
     "significance": CheckMethod(_significance_checks, *_RUNS),

@@ -1,4 +1,4 @@
-"""Checks of the claims about filters, read from the weights."""
+"""Checks of the claims about filters and maps, from the weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from gdn_keras import zoo
 
+from ...recipes import RECIPES
 from ..zoo_results import ZooResults
 from .claim import Check, Claim
 from .margins import ERRORS, beyond
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 RESEMBLES = 0.9  # correlation
 LOWEST, HIGHER = (1, 2), (4, 5, 6)  # layers
 DRAWS = 5
+RELIABLY, LOCATED = 0.9, 20
 RULES = {
     "resemble": f"a correlation of at least {RESEMBLES:g}, over all filters of a layer; lowest and "
     f"higher layers: {LOWEST[0]} to {LOWEST[-1]} and {HIGHER[0]} to {HIGHER[-1]}; by chance: with "
@@ -26,6 +28,11 @@ RULES = {
     "which a difference counts; more complex: fewer resemble a derivative, by more than by chance. "
     "This is the fourth form of the check, and the results of the others were known: the ten "
     "strongest filters of a layer, all filters without a comparison with chance, one random draw",
+    "concentrated at the centre": "like the Laplacian, which of all sums of derivatives up to "
+    f"order 2 has the largest part at its central pixel; first layers: {LOWEST[0]} to {LOWEST[-1]}",
+    "reliably localise": "the maximum of the last layer's maps, over space, scale channels and "
+    "classes, lies in the smallest rectangle around the object, in at least "
+    f"{100 * RELIABLY:g} % of the first {LOCATED} sample images at every size",
 }
 
 
@@ -37,19 +44,19 @@ class Resembling(NamedTuple):
     """What the filters of a network resemble."""
 
     derivatives: list[float]  # per layer, share like a directional derivative
-    laplacians: int  # of all layers
+    laplacians: list[int]  # per layer, number like the Laplacian
 
 
 def resembling(model: GaussDerNet) -> Resembling:
     from gdn_keras.filters import closest_derivatives
 
-    shares, laplacians = [], 0
+    shares, laplacians = [], []
     for layer in range(1, model.config.num_layers + 1):
         closest = closest_derivatives(model, layer=layer)
         alike = np.abs(closest.correlation) >= RESEMBLES
         laplacian = closest.kind == "laplacian"
         shares.append(float(np.mean(alike & ~laplacian)))
-        laplacians += int(np.sum(alike & laplacian))
+        laplacians.append(int(np.sum(alike & laplacian)))
     return Resembling(shares, laplacians)
 
 
@@ -69,10 +76,12 @@ def randomise(model: GaussDerNet, *, seed: int) -> None:
 
 
 def _count(model: GaussDerNet) -> np.ndarray:
-    """% like a derivative in the lowest and in the higher layers, number like the Laplacian."""
+    """% like a derivative in the lowest and in the higher layers; number like the Laplacian in all
+    layers and in the lowest."""
     found = resembling(model)
     shares = [np.mean([found.derivatives[k - 1] for k in part]) for part in (LOWEST, HIGHER)]
-    return np.array([*(100 * share for share in shares), found.laplacians])
+    central = sum(found.laplacians[k - 1] for k in LOWEST)
+    return np.array([*(100 * share for share in shares), sum(found.laplacians), central])
 
 
 def _learned_and_by_chance(folder: zoo.Folder) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,6 +111,15 @@ def derivative_filters(claim: Claim, results: ZooResults) -> list[Check]:
     return checks
 
 
+def central_filters(claim: Claim, results: ZooResults) -> list[Check]:
+    checks = []
+    for name in claim.models:
+        learned, chance, error = (v[3] for v in _learned_and_by_chance(results.folders[name]))
+        text = f"`{name}`: {learned:,.0f} (by chance {chance:,.0f} ± {error:.0f})"
+        checks.append(Check(text, beyond(learned - chance, ERRORS * error)))
+    return checks
+
+
 def complex_filters(claim: Claim, results: ZooResults) -> list[Check]:
     """Fewer filters of the 3-jet resemble a derivative, and not only by chance.
 
@@ -120,4 +138,42 @@ def complex_filters(claim: Claim, results: ZooResults) -> list[Check]:
             more = (two - three) - (by_chance - its_chance)
             learned = beyond(more, ERRORS * math.hypot(error, its_error))
             checks.append(Check(text, bool(two > three) and (learned or None)))
+    return checks
+
+
+# === Maps ===
+
+
+def located(model: GaussDerNet, images: np.ndarray) -> list[bool]:
+    """Whether the strongest response lies in the rectangle around the object, on black."""
+    from gdn_keras.explain import localise
+
+    inside = []
+    for image in images:
+        found = localise(model, image)
+        low, high = rectangle(image)
+        place = (found[0].row, found[0].column) if found else (-1, -1)
+        inside.append(bool(np.all(low <= place) and np.all(place <= high)))
+    return inside
+
+
+def rectangle(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last row and column of an object on black."""
+    places = np.argwhere(image.max(axis=-1) > 0)
+    return places.min(axis=0), places.max(axis=0)
+
+
+def localisation(claim: Claim, results: ZooResults) -> list[Check]:
+    from gdn_keras.datasets import load_samples
+
+    checks = []
+    for name in claim.models:
+        model, dataset = zoo.load(results.folders[name].path), RECIPES[name].dataset
+        for size in (0.5, 1.0, 2.0):
+            images = load_samples(dataset, size_factor=size).images[:LOCATED]
+            share = np.mean(located(model, images))
+            areas = [np.prod(high - low + 1) for low, high in map(rectangle, images)]
+            chance = np.mean(areas) / np.prod(images.shape[1:3])
+            text = f"`{name}`: {100 * share:.0f} % at size factor {size:g} (the rectangles cover "
+            checks.append(Check(f"{text}{100 * chance:.0f} %)", bool(share >= RELIABLY)))
     return checks

@@ -253,8 +253,16 @@ CLAIMS: tuple[Claim, ...] = (
          "On CIFAR-10 with learned sigmas, zero padding is better than reflection.",
          over="cifar32_learned_sampled_derivative_bn_lr1e-4", at=REGULAR),
     # --- 8 maps and filters ---
+    _said("8", "fashion_translated_max_2jet",
+          "Activation maps of the network with spatial max pooling reliably localise objects that "
+          "are not centred.",
+          check="localisation"),
+    _said("8", "fashion_translated_max_2jet",
+          "It selects the scale channel approximately in proportion to the size of the object.",
+          check="selection"),
     _said("8", "fashion_translated_max_2jet cifar_avg_2jet",
-          "Activation maps show where the object is and which of its parts count.",
+          "Activation maps show which parts of an object count: details in finer scale channels, "
+          "whole objects in coarser ones.",
           unavailable="not judged; the [gallery](GALLERY.md) shows maps of `fashion_max_2jet` and "
           "`cifar_avg_2jet`"),
     _said("8", "cifar_avg_2jet",
@@ -269,8 +277,8 @@ CLAIMS: tuple[Claim, ...] = (
           "network.",
           check="complex filters"),
     _said("8", "cifar_avg_2jet",
-          "Some filters of the first layer are concentrated at their centre.",
-          unavailable="not judged; the [gallery](GALLERY.md) shows these filters"),
+          "Some filters of the first layers are concentrated at their centre.",
+          check="central filters"),
     # --- A.1 multi-scale-channel training ---
     _two("A.1", _MULTI,
          "Training all scale channels together is much better than transferring the weights of a "
