@@ -80,6 +80,18 @@ def test_other_accuracies_are_compared_too(published):
     assert exact.measured == pytest.approx(100 * right.mean())
 
 
+def test_shares_of_the_scale_channels_are_compared(published):
+    """The tiny network pools over two channels; here the shares are those of a wrong network."""
+    folder, data = published / "zoo" / NAME, published / "data"
+    accuracy = zoo.read_folder(folder).metrics.accuracy["1.000"]
+    publish(published, accuracy, scale_histograms={"1.000": {"all": [1.0, 0.0]}})
+    _, share = verify(folder, data_dir=data)
+    assert share.what == "share of channel 1 at 1.000, %" and not share.agrees
+    right = share.measured / 100
+    publish(published, accuracy, scale_histograms={"1.000": {"all": [right, 1 - right]}})
+    assert all(comparison.agrees for comparison in verify(folder, data_dir=data))
+
+
 def test_samples_need_no_data_and_show_other_weights(published, capsys):
     assert command(published, "--samples") == 0
     golden = zoo.read_folder(published / "zoo" / NAME).metrics.golden

@@ -46,7 +46,8 @@ def verify(
 ) -> list[Comparison]:
     """Compare the accuracies of a zoo folder with those on its test images.
 
-    Also those on every pixel and with matched sigmas, if they were published.
+    Also those on every pixel and with matched sigmas, if they were published, and of what the scale
+    channels contribute the share that deviates most.
 
     Args:
         folder: of the zoo, with weights and metrics.
@@ -87,6 +88,15 @@ def verify(
             measured = 100 * result.correct / result.images
             what = f"accuracy at {key}{WORDS[mode]}, %"
             comparisons.append(Comparison(what, accuracy, measured, tolerance))
+            if mode == "trained" and metrics.scale_histograms:
+                shares = metrics.scale_histograms[key]["all"], result.histograms["all"]
+                pair = [100 * np.array(share) for share in shares]
+                worst = int(np.abs(pair[0] - pair[1]).argmax())
+                values = float(pair[0][worst]), float(pair[1][worst])
+                of = metrics.num_test_images  # shares of images deviate no more than accuracies do
+                tolerance = accuracy_tolerance(values[0], images=len(part), of=of)
+                what = f"share of channel {worst + 1} at {key}, %"
+                comparisons.append(Comparison(what, *values, tolerance))
     return comparisons
 
 
