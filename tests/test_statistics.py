@@ -106,6 +106,7 @@ def test_rank_sum_with_ties_counts_all_divisions():
 def test_rank_sum_by_hand():
     # 2 of the C(4, 2) = 6 divisions are as extreme
     assert rank_sum_p([1, 2], [3, 4]) == pytest.approx(2 / 6)
+    assert rank_sum_p([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1)  # as the tables of runs say
     assert rank_sum_p([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == pytest.approx(2 / 252)  # 0.008
     assert rank_sum_p([1, 1], [1, 1]) == 1.0
 
