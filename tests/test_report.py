@@ -304,7 +304,7 @@ def test_claims_and_numbers_are_counted_apart(written):
 def test_the_tables_of_the_paper_are_summed_up():
     assert printed_summary(ZooResults({}))[0].startswith(
         "Of the 86 accuracies the paper prints, we measured 0 on the grid of the training, "
-        "0 on every pixel. Of the 0 and 0 ✅, 0 and 0 are of networks trained from scratch."
+        "0 on every pixel. Of the 0 and 0 ✅, 0 and 0 are of networks trained from scratch "
     )
     names = [f"cifar32_discrete_{tag}" for tag in SIGMA_0_TAGS]
     folders = {}
@@ -319,7 +319,7 @@ def test_the_tables_of_the_paper_are_summed_up():
     folders[names[1]].recipe["ancestors"] = [{"name": names[0], "seed": 0, "images": 1_200_000}]
     line = printed_summary(ZooResults(folders))[0]
     assert "3 on the grid of the training (2 ✅, 1 🟨), 2 on every pixel (1 ✅, 1 ❌)." in line
-    assert "Of the 2 and 1 ✅, 1 and 0 are of networks trained from scratch." in line
+    assert "Of the 2 and 1 ✅, 1 and 0 are of networks trained from scratch " in line
     assert line in compose(ZooResults(folders))[0].partition('<a id="section-2">')[0]
 
 

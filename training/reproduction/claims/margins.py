@@ -46,7 +46,9 @@ def rule() -> str:
     )
     return (
         "*Inconclusive*: for more than half of the values, the distance to what the claim says is "
-        "smaller than what chance or training can make, on either side.\n\n"
+        "smaller than what chance or training can make, on either side. Accuracies that the paper "
+        "prints have the tolerances of the table above, and are never inconclusive; differences "
+        "inside a range that its text prints hold, whatever the margin.\n\n"
         f"- *Chance*: the zoo has one run of each network, so a difference must exceed {ERRORS} "
         "standard errors: the binomial errors of both accuracies (as if on different test images, "
         f"which overstates it) and the deviation between runs. The paper prints {spread} "

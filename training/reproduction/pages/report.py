@@ -302,8 +302,10 @@ _CHOICES = (
     "grid that is symmetric about the centre of the image; MATLAB's grid aligns the left edges, "
     "which moves the object where the new size is not a whole number of pixels.",
     "Batch norm: in the paper's equations it normalises whole maps. The budget `paper` does so. "
-    "With `cpu`, networks that read the centre compute, and normalise by, only what can reach it, "
-    "in the last layer the centre alone (`training/NOTES.md` compares both on validation images).",
+    "With `cpu`, networks with fixed sigmas that read the centre compute, and normalise by, only "
+    "what can reach it, in the last layer the centre alone; those with learned sigmas see whole "
+    "maps, but for `fashion28_learned_sampled_derivative_bn_lr1e-3`, which was trained before that "
+    "was so (`training/NOTES.md` compares both on validation images).",
     "Grids: with `cpu`, layers are computed on grids coarsened by powers of two, as far as their "
     "sigmas allow. Doubling the image and the sigmas doubles the spacing of coarse layers, but not "
     "of fine ones, which have every pixel: covariance holds approximately, for factors of 2. On "

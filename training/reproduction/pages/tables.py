@@ -158,9 +158,10 @@ def printed_summary(results: ZooResults) -> list[str]:
     return [
         f"Of the {len(ACCURACY)} accuracies the paper prints, we measured {', '.join(parts)}. "
         f"Of the {len(good[0])} and {len(good[1])} {MARKS[VERDICTS[0]]}, {scratch[0]} and "
-        f"{scratch[1]} are of networks trained from scratch. "
-        "Others, after a short warm start, show that the kernel can be exchanged, not that "
-        "training with it reaches this accuracy.",
+        f"{scratch[1]} are of networks trained from scratch (some for a length that was chosen "
+        "after a first test accuracy: [what these numbers are](numbers.md)). Others, after a short "
+        "warm start, show that the kernel can be exchanged, not that training with it reaches this "
+        "accuracy.",
         "",
     ]
 
