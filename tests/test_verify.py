@@ -81,10 +81,10 @@ def test_other_accuracies_are_compared_too(published):
 
 
 def test_shares_of_the_scale_channels_are_compared(published):
-    """The tiny network pools over two channels; here the shares are those of a wrong network."""
+    """The tiny network pools over two channels; that of the first is published wrongly."""
     folder, data = published / "zoo" / NAME, published / "data"
     accuracy = zoo.read_folder(folder).metrics.accuracy["1.000"]
-    publish(published, accuracy, scale_histograms={"1.000": {"all": [1.0, 0.0]}})
+    publish(published, accuracy, scale_histograms={"1.000": {"all": [1.0, 0.5]}})
     _, share = verify(folder, data_dir=data)
     assert share.what == "share of channel 1 at 1.000, %" and not share.agrees
     right = share.measured / 100
