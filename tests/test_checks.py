@@ -1,11 +1,10 @@
-"""The checks behind claims about histograms, STIR, sigmas and significance."""
+"""The checks behind claims about histograms, STIR, significance and matched sigmas."""
 
 import dataclasses
 import json
 import math
 import re
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,46 +15,25 @@ from report_tools import (
     five_runs,
     folder,
     histograms,
-    metrics_of,
     recipe_of,
     selected,
     stage_of,
-    tiny,
     write,
-    write_learned,
 )
 
-from gdn_keras import explain, zoo
-from gdn_keras.datasets import load_samples
-from gdn_keras.model import build_model
-from gdn_keras.scale_space import jet_masks
-from training.recipes import RECIPES
 from training.reproduction import repeated_runs
 from training.reproduction.baselines import stir_baseline
 from training.reproduction.claims import checks
 from training.reproduction.claims.checks import find_peaks, selection_trend
-from training.reproduction.claims.filter_checks import (
-    central_filters,
-    complex_filters,
-    derivative_filters,
-    located,
-    randomise,
-    resembling,
-)
-from training.reproduction.claims.sigma_checks import first_layer_spread
-from training.reproduction.claims.verdicts import Judgement, judge
+from training.reproduction.claims.verdicts import judge
 from training.reproduction.pages.figures import histogram_figure
 from training.reproduction.paper import (
     ACCURACY,
-    LEARNED_SIGMA_1,
     POOLED_FIXED,
-    RATE_TAGS,
-    SPREAD,
 )
 from training.reproduction.zoo_results import ZooResults
 
 SINGLE = "fashion_single_2jet"
-FAMILIES = ("fashion28", "cifar32")
 
 
 # --- claims about histograms ---
@@ -292,283 +270,6 @@ def test_stir_leads_are_compared_by_size():
     ahead = {str(17 + n): (v + (3.0 if n < 16 else 1.0)) / 100 for n, v in enumerate(theirs)}
     ours = judge(better, ZooResults({name: folder(name, ahead)})).ours
     assert re.search(r"✓ ahead by 3\.0 ppt .*1\.0 ", ours)
-
-
-# --- learned scales, with weights on disk ---
-
-
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> ZooResults:
-    return write_learned(tmp_path_factory.mktemp("zoo"))
-
-
-def test_sigmas_are_read_from_the_weights(learned):
-    name = "cifar32_learned_sampled_bn_lr1e-3"
-    np.testing.assert_allclose(
-        learned.sigmas[name], [0.302, 0.85, 1.445, 2.4565, 4.17605, 2.0], rtol=1e-6
-    )
-    assert set(learned.sigmas) == set(learned.folders)
-
-
-def with_sigmas(learned, change) -> ZooResults:
-    """The same networks with other sigmas, `change(name, sigmas)`."""
-    results = ZooResults(learned.folders)
-    changed = {name: change(name, sigmas) for name, sigmas in learned.sigmas.items()}
-    object.__setattr__(results, "sigmas", changed)
-    return results
-
-
-def test_sigmas_that_grow_are_noticed(learned):
-    claim = claim_with("Learned sigmas grow")
-    assert judge(claim, learned).verdict == "reproduced"
-    backwards = with_sigmas(learned, lambda name, sigmas: sigmas[::-1])
-    assert judge(claim, backwards).verdict == "not reproduced"
-    untrained = with_sigmas(
-        learned, lambda name, _: RECIPES[name].config.sigma_ratio ** np.arange(6.0)
-    )
-    assert "✓" not in judge(claim, untrained).ours
-
-
-def with_last(learned, ratio) -> ZooResults:
-    """`ratio(name)`: the last sigma over the one before."""
-
-    def change(name, sigmas):
-        return np.append(sigmas[:-1], ratio(name) * sigmas[-2])
-
-    return with_sigmas(learned, change)
-
-
-def test_sigmas_that_drop_in_the_last_layer_are_noticed(learned):
-    claim = claim_with("In the last layer sigma often drops")
-    assert judge(claim, learned).verdict == "reproduced"
-    assert judge(claim, with_last(learned, lambda name: 1.5)).verdict == "not reproduced"
-    assert judge(claim, with_last(learned, lambda name: 0.95)).verdict == "inconclusive"
-    swapped = with_last(learned, lambda name: 0.5 if "_nobn_" in name else 1.2)
-    assert judge(claim, swapped).verdict == "not reproduced"
-
-
-@pytest.mark.parametrize("words", ["In the last layer sigma", "The first layer learns"])
-def test_without_a_comparison_nothing_favours_a_claim_that_compares(learned, words):
-    name = "fashion28_learned_integrated_derivative_bn_lr1e-3"  # as the paper describes it
-    alone = ZooResults({name: learned.folders[name]})
-    assert judge(claim_with(words), alone) == ("not yet trained", "", "")
-    otherwise = with_sigmas(alone, lambda name, sigmas: 1 / sigmas)  # coarse first, fine last
-    otherwise.sigmas[name][-1] = 1.0
-    judgement = judge(claim_with(words), otherwise)
-    assert judgement.ours.startswith("✗") and "✓" not in judgement.ours
-
-
-def test_one_network_cannot_refute_what_is_said_of_most(learned):
-    claim = claim_with("In the last layer sigma often drops")
-    assert claim.loose
-    two = {name: learned.folders[name] for name in claim.models[:2]}
-    grown = with_last(ZooResults(two), lambda name: 1.5)
-    judgement = judge(claim, grown)
-    assert judgement.verdict == "not yet trained" and "✗" in judgement.ours
-
-
-def test_fine_sigmas_of_the_first_layer_are_noticed(learned):
-    claim = claim_with("The first layer learns")
-    assert judge(claim, learned).verdict == "reproduced"
-    coarse = with_sigmas(learned, lambda name, sigmas: 4 * sigmas)  # the order is the same
-    ours = judge(claim, coarse).ours
-    assert ours.startswith("26 of 40 checks hold") and "< 1;" in ours
-
-
-def test_first_sigmas_that_chance_can_make_are_inconclusive(learned):
-    """0.396 ± 0.003 and 0.375 ± 0.006 in the paper, without a final batch norm."""
-    claim = claim_with("The first layer learns")
-    fashion, cifar = (f"{f}_learned_integrated_derivative_nobn_lr1e-3" for f in FAMILIES)
-    pair = {name: learned.folders[name] for name in (fashion, cifar)}
-
-    def mark(sigma: float, **recipe) -> str:
-        folders = pair | {cifar: dataclasses.replace(pair[cifar], recipe=recipe_of(cifar) | recipe)}
-        sigmas = {fashion: np.array([0.396]), cifar: np.array([sigma])}
-        results = with_sigmas(ZooResults(folders), lambda name, _: sigmas[name])
-        (line,) = re.findall(rf"(.) `{cifar}` 0\.\d+ <", judge(claim, results).ours)
-        return line
-
-    assert [mark(sigma) for sigma in (0.375, 0.385, 0.396, 0.405, 0.42)] == list("✓???✗")
-    uneven = {"ancestors": [{"name": fashion, "seed": 0, "images": 1_200_000}]}
-    assert [mark(sigma, **uneven) for sigma in (0.35, 0.375, 0.42, 0.45)] == list("✓??✗")
-
-
-def test_spreads_that_differ_are_noticed(learned):
-    claim = claim_with("The spread of the kernels")
-    assert judge(claim, learned).verdict in ("reproduced", "partly reproduced")
-    wide = with_sigmas(learned, lambda name, sigmas: sigmas * (1 + ("sampled" in name)))
-    assert judge(claim, wide).verdict == "not reproduced"
-
-
-def test_a_network_is_not_compared_with_itself(learned):
-    """Of one network the largest spread is the smallest."""
-    name = "fashion28_learned_sampled_derivative_bn_lr1e-3"
-    claim = claim_with("The spread of the kernels")
-    for others in ((), (name.replace("_bn", "_nobn"),)):  # the same method once more
-        same = ZooResults({n: learned.folders[n] for n in (name, *others)})
-        assert judge(claim, same) == ("not yet trained", "", "")
-    two = {n: learned.folders[n] for n in (name, name.replace("sampled", "integrated"))}
-    assert re.search(r"order 1: .*1\.08 times", judge(claim, ZooResults(two)).ours)
-
-
-@pytest.mark.parametrize("name", list(SPREAD)[::7])
-def test_spread_of_the_first_layer_is_that_of_tables_13_and_14(name):
-    first, second = first_layer_spread(name, LEARNED_SIGMA_1[name].mean)
-    assert (first, second) == pytest.approx((SPREAD[name].first, SPREAD[name].second), abs=0.003)
-
-
-# --- learned sigmas and accuracies, filters ---
-
-
-def test_the_better_of_the_smaller_rates_is_compared():
-    claim = claim_with("one of the smaller learning rates")
-    start = "cifar32_learned_sampled_bn_"
-
-    def ours(*accuracies: float) -> str:
-        names = [f"{start}{tag}" for tag in RATE_TAGS]
-        values = zip(names, accuracies, strict=True)
-        return judge(claim, ZooResults({n: folder(n, {"1.000": v}) for n, v in values})).ours
-
-    assert ours(0.85, 0.87, 0.84) == f"✓ `{start}lr1e-3`: +3.00 ppt"
-    assert ours(0.85, 0.80, 0.87) == f"✗ `{start}lr1e-4`: -2.00 ppt"
-    assert ours(0.87, 0.87, 0.868).startswith("?")
-
-
-def test_sampled_and_integrated_derivatives_learn_the_same_sigmas(learned):
-    claim = claim_with("learn the same sigmas")
-    assert judge(claim, learned).verdict == "reproduced"
-    other = with_sigmas(learned, lambda name, sigmas: sigmas * (1 if "sampled" in name else 1.5))
-    assert judge(claim, other).verdict == "not reproduced"
-    coarser = with_sigmas(learned, lambda name, s: s if "sampled" in name else [1, *s[1:]])
-    assert judge(claim, coarser).verdict == "not reproduced"  # alike but for the first
-
-
-def catching_up(fixed: float, learned: float, *, left_out: str = "nothing") -> Judgement:
-    """Differences of Gaussians so many ppt behind derivatives, on CIFAR-10."""
-    claim = claim_with("become comparable")
-    values = {
-        name: 0.86 - ("_derivative" not in name) * (learned if "_learned_" in name else fixed) / 100
-        for name in claim.models
-        if left_out not in name
-    }
-    results = ZooResults({name: folder(name, {"1.000": v}) for name, v in values.items()})
-    return judge(claim, results)
-
-
-def test_differences_of_gaussians_that_become_comparable_are_noticed():
-    assert catching_up(4.0, 0.5).verdict == "reproduced"
-    assert "0.50 ppt behind derivatives, 4.00 with fixed" in catching_up(4.0, 0.5).ours
-    assert catching_up(0.5, 4.0).verdict == "not reproduced"
-    assert catching_up(6.0, 2.5).verdict == "not reproduced"  # less far behind, but not comparable
-    assert catching_up(1.0, 0.0).verdict == "inconclusive"  # the paper's numbers, as single runs
-    assert catching_up(4.0, 0.5, left_out="_derivative").verdict == "not yet trained"
-    half = catching_up(4.0, 0.5, left_out="integrated")
-    assert half.verdict == "holds so far" and half.extent == "12 of 24 networks trained"
-
-
-def write_filters(path, name: str, *, pure=(), laplacian=False, seed=0) -> None:
-    """Random sums of derivatives, but in the `pure` layers the derivative along x alone, or the
-    Laplacian."""
-    model = build_model(tiny(name).replace(widths=(16,) * 5))
-    rng = np.random.default_rng(seed)
-    for layer in range(1, 7):
-        weights = model.get_layer(f"jet_{layer}").kernel
-        values = rng.normal(size=weights.shape)
-        if layer in pure:
-            values[:] = 0
-            values[0] = 1  # the first term
-            if laplacian:
-                terms = [(t.name in ("xx", "yy")) / t.factor for t in model.blocks[layer - 1].terms]
-                values[:] = np.reshape(terms, (-1, 1, 1))
-        weights.assign(values)
-    zoo.write_folder(
-        path / name,
-        config=model.config,
-        weights=model,
-        metrics=metrics_of(name, curve(0.9, 0.9, 0.9)),
-        recipe=recipe_of(name),
-        card="",
-    )
-
-
-@pytest.mark.parametrize("pure, holds", [((1, 2), True), ((3, 4, 5, 6), False), ((), None)])
-def test_filters_that_are_derivatives_are_recognised(tmp_path, pure, holds):
-    """Random sums are derivatives as often as random sums are: that says nothing."""
-    name = "cifar_avg_2jet"
-    write_filters(tmp_path, name, pure=pure)
-    derivatives, laplacians = derivative_filters(
-        claim_with("resemble directional"), ZooResults.read(tmp_path)
-    )
-    assert derivatives.holds == holds and derivatives.text.count("100 %") == bool(pure)
-    assert derivatives.text.count("±") == 2
-    assert re.match(rf"`{name}`: \d+ like the Laplacian \(\d+ ± \d+\)", laplacians.text)
-    assert laplacians.holds is None or pure
-
-
-@pytest.mark.parametrize("laplacian, holds", [(True, True), (False, None)])
-def test_filters_are_concentrated_at_the_centre_if_they_are_laplacians(tmp_path, laplacian, holds):
-    name = "cifar_avg_2jet"
-    write_filters(tmp_path, name, pure=(1,), laplacian=laplacian)
-    results = ZooResults.read(tmp_path)
-    (check,) = central_filters(claim_with("concentrated at their"), results)
-    assert check.holds == holds
-
-
-def test_no_sum_of_derivatives_is_more_concentrated_than_the_laplacian():
-    """The reading of "concentrated at their centre"."""
-    masks = jet_masks(2, False)
-    rng = np.random.default_rng(0)
-    filters = np.einsum("nt,tyx->nyx", rng.normal(size=(10_000, len(masks))), masks)
-    share = filters[:, 1, 1] ** 2 / (filters**2).sum(axis=(1, 2))
-    laplacian = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
-    assert share.max() <= laplacian[1, 1] ** 2 / (laplacian**2).sum()
-
-
-@pytest.mark.parametrize(
-    "row, column, inside",
-    [(2, 3, True), (5, 7, True), (1, 3, False), (6, 7, False), (5, 8, False), (None, None, False)],
-)
-def test_a_response_is_in_the_rectangle_of_the_object_or_not(monkeypatch, row, column, inside):
-    image = np.zeros((10, 10, 1))
-    image[2:6, 3] = image[5, 3:8] = 1
-    place = SimpleNamespace(row=row, column=column)
-    monkeypatch.setattr(explain, "localise", lambda *_: [] if row is None else [place])
-    assert located(None, [image]) == [inside]
-
-
-def test_real_objects_are_located_mostly():
-    """By a network that was trained on centred ones; their rectangles are 9 % of the images."""
-    network = zoo.load("fashion_max_2jet", spatial_selection="max")
-    images = load_samples("rescaled_fashion_mnist_translated").images[:6]
-    assert sum(located(network, images)) >= 3
-
-
-def test_random_filters_resemble_nothing_but_by_chance(tmp_path):
-    name = "cifar_avg_2jet"
-    write_filters(tmp_path, name, seed=1)
-    model = zoo.load(tmp_path / name)
-    before = resembling(model).derivatives
-    randomise(model, seed=0)
-    after = resembling(model).derivatives
-    assert after != before and after[1:5] == pytest.approx(before[1:5], abs=0.12)
-    assert min(before[1:5]) > 0.1  # so that a share alone proves nothing
-    randomise(model, seed=1)
-    assert resembling(model).derivatives != after
-
-
-def test_filters_are_complex_if_that_is_learned(tmp_path):
-    """Sums of nine random derivatives resemble one of them less often than sums of five do."""
-    claim = claim_with("more complex filters")
-    two, three = "cifar_avg_2jet", "cifar_avg_3jet"
-
-    def holds(pure_of_two, pure_of_three) -> bool | None:
-        write_filters(tmp_path, two, pure=pure_of_two)
-        write_filters(tmp_path, three, pure=pure_of_three)
-        (check,) = complex_filters(claim, ZooResults.read(tmp_path))
-        return check.holds
-
-    assert holds((), ()) is None
-    assert holds((), (4, 5, 6)) is False
 
 
 # --- significance ---
