@@ -13,7 +13,7 @@ from report_tools import (
 )
 
 from training.recipes import RECIPES
-from training.reproduction.claims.sigma_checks import first_layer_spread
+from training.reproduction.claims.sigma_checks import first_layer_spread, last_sigma
 from training.reproduction.claims.verdicts import Judgement, judge
 from training.reproduction.paper import (
     LEARNED_SIGMA_1,
@@ -73,6 +73,21 @@ def test_sigmas_that_drop_in_the_last_layer_are_noticed(learned):
     assert judge(claim, with_last(learned, lambda name: 0.95)).verdict == "inconclusive"
     swapped = with_last(learned, lambda name: 0.5 if "_nobn_" in name else 1.2)
     assert judge(claim, swapped).verdict == "not reproduced"
+
+
+def test_a_last_sigma_is_shown_with_what_batch_norm_saw():
+    """What it saw changes the last sigma; networks of earlier versions saw windows only."""
+    name = "fashion28_learned_sampled_derivative_bn_lr1e-3"
+    claim = claim_with("In the last layer sigma often drops")
+    remark = "batch norm saw only what can reach the centre"
+    for window in (True, False):
+        one = folder(name, {"1.000": 0.93})
+        one.recipe["stages"][-1]["config"]["window"] = window
+        results = ZooResults({name: one})
+        sigmas = {name: np.array([0.6, 0.9, 1.4, 2.0, 3.0, 4.0])}
+        object.__setattr__(results, "sigmas", sigmas)
+        (check,) = last_sigma(dataclasses.replace(claim, models=(name,)), results)
+        assert (remark in check.text) == window
 
 
 @pytest.mark.parametrize("words", ["In the last layer sigma", "The first layer learns"])

@@ -57,10 +57,9 @@ def last_sigma(claim: Claim, results: ZooResults) -> list[Check]:
     ratios = {name: float(s[-1] / s[-2]) for name in claim.models for s in [results.sigmas[name]]}
     for name, ratio in ratios.items():
         drops = beyond(1 - CLEAR_DROP / 2 - ratio, CLEAR_DROP / 2)
-        stage = results.folders[name].recipe["stages"][-1]
-        seen = stage.get("config", {}).get("window", True)
+        windowed = results.record(name).stages[-1].config.window
         text = f"`{name}`: last layer {ratio:.2f} times the one before"
-        text += " (in training, batch norm saw only what can reach the centre)" * seen
+        text += " (in training, batch norm saw only what can reach the centre)" * windowed
         if "_bn_" in name:
             alone.append(Check(text, drops))
             without = ratios.get(name.replace("_bn_", "_nobn_"))
