@@ -9,7 +9,6 @@ from PIL import Image
 
 from gdn_keras.datasets import get, raw
 
-RNG = np.random.default_rng(0)
 FASHION, CIFAR = get("fashion_mnist").loader, get("cifar10").loader  # which files there are
 COLOURS = {"blue": (20, 40, 250), "red": (250, 30, 10)}
 
@@ -24,10 +23,10 @@ def write_idx(path, values, *, magic=None, count=None):
 def write_fashion(folder, *, train=40, test=20):
     """Files in the format of Fashion-MNIST; returns their images and labels."""
     (folder / FASHION.folder).mkdir(parents=True)
-    contents = {}
+    rng, contents = np.random.default_rng(0), {}
     for part, count in (("train", train), ("test", test)):
-        images = RNG.integers(0, 256, (count, 28, 28), dtype=np.uint8)
-        labels = RNG.integers(0, 10, count, dtype=np.uint8)
+        images = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        labels = rng.integers(0, 10, count, dtype=np.uint8)
         for name, values in zip(FASHION.parts[part], (images, labels), strict=True):
             write_idx(folder / FASHION.folder / name, values)
         contents[part] = images[..., None], labels
@@ -37,11 +36,11 @@ def write_fashion(folder, *, train=40, test=20):
 def write_cifar(folder):
     """Files in the format of CIFAR-10, with raw.CIFAR_BATCH images each."""
     (folder / CIFAR.folder).mkdir(parents=True)
-    contents = {"train": [], "test": []}
+    rng, contents = np.random.default_rng(0), {"train": [], "test": []}
     for part, names in CIFAR.parts.items():
         for name in names:
-            images = RNG.integers(0, 256, (raw.CIFAR_BATCH, 32, 32, 3), dtype=np.uint8)
-            labels = RNG.integers(0, 10, raw.CIFAR_BATCH, dtype=np.uint8)
+            images = rng.integers(0, 256, (raw.CIFAR_BATCH, 32, 32, 3), dtype=np.uint8)
+            labels = rng.integers(0, 10, raw.CIFAR_BATCH, dtype=np.uint8)
             planes = images.transpose(0, 3, 1, 2).reshape(raw.CIFAR_BATCH, -1)
             np.concatenate([labels[:, None], planes], axis=1).tofile(folder / CIFAR.folder / name)
             contents[part].append((images, labels))

@@ -69,7 +69,7 @@ def test_other_accuracies_are_compared_too(published):
     """On every pixel, and with sigmas times the size factor, which is 1 here."""
     folder = published / "zoo" / NAME
     accuracy = zoo.read_folder(folder).metrics.accuracy["1.000"]
-    others = {"exact_accuracy": {"1.000": 0.0}, "matched_accuracy": {"1.000": accuracy}}
+    others = {"exact_accuracy": {"1.000": 1.0}, "matched_accuracy": {"1.000": accuracy}}
     publish(published, accuracy, **others)
     trained, exact, matched = verify(folder, data_dir=published / "data")
     assert trained.measured == matched.measured and trained.agrees and matched.agrees
