@@ -4,7 +4,16 @@ import argparse
 import importlib
 from importlib.util import find_spec
 
-NAMES = ("speed", "scaling", "smoothing", "pipeline", "export", "page", "training_loop")
+NAMES = (
+    "speed",
+    "scaling",
+    "smoothing",
+    "pipeline",
+    "evaluation",
+    "export",
+    "page",
+    "training_loop",
+)
 
 
 def main() -> None:

@@ -83,11 +83,18 @@ def _shortfall(selected: np.ndarray, *, logits: np.ndarray, scale_logits: np.nda
     return float((outputs.max(axis=1) - outputs[rows, selected]).max())
 
 
-def onnx_runner(model: str | os.PathLike | bytes) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Runs a file, or its content, in onnxruntime; the input is cast to the required type."""
+def onnx_runner(
+    model: str | os.PathLike | bytes, *, threads: int = 0
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Runs a file, or its content, in onnxruntime; the input is cast to the required type.
+
+    Args:
+        threads: 0: as many as there are cores.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others work too
     source = model if isinstance(model, bytes) else str(model)
     session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -1,10 +1,10 @@
-"""The benchmarks of exports and of the page run, on small networks."""
+"""The benchmarks of exports, evaluation and the page run, on small networks."""
 
 import pytest
 from page_tools import chromium, need_runtime
 from zoo_tools import write_tiny
 
-from benchmarks import export, page
+from benchmarks import evaluation, export, page
 
 
 @pytest.mark.heavy
@@ -13,6 +13,17 @@ def test_all_contenders_are_timed_in_one_run():
     assert row["network"] == "fashion28_discrete_s1p00" and row["batch"] == 1
     assert all(row[f"{name} ms"] > 0 for name in export.CONTENDERS)
     assert row["float / int8"] == pytest.approx(row["float ms"] / row["int8 ms"])
+
+
+@pytest.mark.heavy
+def test_evaluation_is_timed_in_both_programs():
+    rows = evaluation.run(networks=["fashion28_discrete_s1p00"], images=10, rounds=1)
+    assert [(row["program"], row["reach"]) for row in rows[::3]] == [
+        ("Keras", "exact"),
+        ("onnxruntime", "exact"),
+    ]
+    assert len(rows) == 6 and rows[0]["times the first"] == 1
+    assert rows[5]["times the first"] == pytest.approx(rows[5]["images/s"] / rows[0]["images/s"])
 
 
 @pytest.mark.heavy

@@ -289,8 +289,21 @@ def test_a_subset_of_stir_has_all_classes(data):
 # === what is measured ===
 
 
-@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
-def test_the_measured_network_is_the_network(pooling):
+@pytest.mark.parametrize(
+    "pooling, capability, installed, onnxruntime",
+    [
+        ("max", None, True, True),
+        ("average", None, True, True),
+        ("logsumexp", None, True, True),
+        ("average", None, False, False),
+        ("average", 8.0, True, False),  # Keras is faster on a GPU
+    ],
+)
+def test_the_measured_network_is_the_network(
+    pooling, capability, installed, onnxruntime, monkeypatch
+):
+    monkeypatch.setattr(measurement, "gpu_capability", lambda: capability)
+    monkeypatch.setattr(measurement, "find_spec", lambda name: installed or None)
     config = small_config(input_channels=1, scale_pooling=pooling, input_size=(12, 12))
     model = randomise(build_model(config))
     rng = np.random.default_rng(0)
@@ -298,7 +311,10 @@ def test_the_measured_network_is_the_network(pooling):
     logits = model.predict(images.astype("float32"), verbose=0)
     labels = np.where(rng.random(130) < 0.5, logits.argmax(axis=1), 0)
     arrays = Arrays(images, labels, ("a", "b", "c"))
-    result = measurement.measure(model.scale_logits_model(), arrays, pooling=pooling)
+    network = measurement.network_in("trained", model)
+    assert (network.onnxruntime is not None) == onnxruntime
+    result = measurement.measure(network, arrays, pooling=pooling)
+    assert result.onnxruntime == network.onnxruntime
     expected = logits.argmax(axis=1)
     assert (result.images, result.correct) == (130, int((expected == labels).sum()))
     for true in range(3):

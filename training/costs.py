@@ -13,12 +13,11 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.counts import count_multiply_adds
-from gdn_keras.model import fold
 from gdn_keras.utils import cpu
 from gdn_keras.utils.files import replace_file
 
 from .budgets import DENSITY, WIDE_REACH, Plan, plan_run
-from .publishing.measurement import BATCH, test_sizes
+from .publishing.measurement import network_in, test_sizes
 from .recipes import Recipe, get
 from .stages import build_stage_model, compile_model
 
@@ -108,14 +107,18 @@ def _measure(name: str, dtype: str) -> Rate:
     stage = plan_run(get(name), budget="cpu", finished=set(), dtype=dtype).stages[-1]
     model = build_stage_model(stage, seed=0)
     compile_model(model, stage, 1000)
-    shape = (BATCH, *stage.config.input_size, stage.config.input_channels)
-    images = np.random.default_rng(0).uniform(0, 255, shape).astype("float32")
-    part, labels = images[: stage.batch_size], np.zeros(stage.batch_size, int)
-    network, gflop = fold(model), _gflop(stage.config)
+    network, gflop = network_in("trained", model), _gflop(stage.config)
+    images, more = (_noise(stage.config, count) for count in (stage.batch_size, network.batch_size))
+    labels = np.zeros(len(images), int)
     return Rate(
-        training=3 * gflop * len(part) / _seconds(lambda: model.train_on_batch(part, labels)),
-        inference=gflop * len(images) / _seconds(lambda: network.predict_on_batch(images)),
+        training=3 * gflop * len(images) / _seconds(lambda: model.train_on_batch(images, labels)),
+        inference=gflop * len(more) / _seconds(lambda: network.predict(more)),
     )
+
+
+def _noise(config: GaussDerNetConfig, count: int) -> np.ndarray:
+    shape = (count, *config.input_size, config.input_channels)
+    return np.random.default_rng(0).uniform(0, 255, shape).astype("float32")
 
 
 def _seconds(step: Callable[[], object]) -> float:

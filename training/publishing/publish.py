@@ -73,6 +73,8 @@ def publish(
 def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
     accuracy = _accuracy(results)
     reference = results[reference_size(recipe)]
+    measured = [r for part in (results, exact, matched) if part for r in part.values()]
+    runtimes = ", ".join(sorted({r.onnxruntime for r in measured if r.onnxruntime}))
     sample_set, samples = golden_samples(recipe)
     logits = model.predict(samples.images.astype("float32"), batch_size=32, verbose=0)
     indices = np.linspace(0, len(logits) - 1, GOLDEN_IMAGES).astype(int)
@@ -99,7 +101,7 @@ def _metrics(recipe, model, results, *, exact, matched) -> zoo.Metrics:
         confusion=tuple(tuple(row) for row in reference.confusion),
         calibration_error=reference.calibration_error,
         clamped_sigmas=clamped_sigmas(model) if model.config.learned_sigmas else None,
-        versions=versions(),
+        versions=versions() | ({"onnxruntime": runtimes} if runtimes else {}),
         seconds=round(sum(r.seconds for r in results.values()), 1),
     )
 
