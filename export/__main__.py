@@ -29,7 +29,7 @@ from gdn_keras import zoo
 from gdn_keras.accuracy import open_data
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets.sources import KINDS_OF_DATA
-from gdn_keras.utils import option_types
+from gdn_keras.utils.command_line import PORT, run_command
 from gdn_keras.utils.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
@@ -39,7 +39,7 @@ from .page import DEFAULT_NAMES, choose
 
 OUTPUT = Path("out") / "export"
 PAGE = Path("out") / "page"
-PORT = 8000
+FIRST_PORT = 8000
 
 
 # Functions import what needs Keras after the arguments are checked: it takes seconds to load.
@@ -47,15 +47,13 @@ PORT = 8000
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
-    try:
+
+    def run() -> int | None:
         with missing_packages_named():
-            return args.run(args) or 0
-    except EXPECTED as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues from here", file=sys.stderr)
-        return 130
+            return args.run(args)
+
+    resume = "interrupted; the same command continues from here"
+    return run_command(run, expected=EXPECTED, interrupted=resume)
 
 
 def _onnx(args) -> None:
@@ -266,10 +264,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--serve",
         nargs="?",
-        type=option_types.PORT,
-        const=PORT,
+        type=PORT,
+        const=FIRST_PORT,
         metavar="PORT",
-        help=f"then serve it on this machine; default port: {PORT}",
+        help=f"then serve it on this machine; default port: {FIRST_PORT}",
     )
     text = "the same page as a static Space on the Hugging Face Hub; without --publish a dry run"
     command = add("space", _space, text, "OWNER/NAME --publish")

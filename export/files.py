@@ -12,7 +12,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.classify import as_in_training
+from gdn_keras import datasets
+from gdn_keras.classify import FILLS, as_in_training
 from gdn_keras.model import GaussDerNet, adapt, fold
 from gdn_keras.utils.image_files import PAD_MODES
 from gdn_keras.zoo import ModelInfo
@@ -73,8 +74,11 @@ def save_checked(
     from .onnx_model import to_onnx
 
     # of the network as it was trained, whatever size is exported
-    trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
-    side, surroundings = as_in_training(info.config, **trained)
+    if info.dataset in datasets.names():
+        trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
+        side, surroundings = as_in_training(info.config, **trained)
+    else:  # of somebody's own
+        side, surroundings = None, FILLS[info.config.padding]
     metadata = {
         "name": info.name,
         "dataset": info.dataset,

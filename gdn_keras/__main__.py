@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import warnings
@@ -21,8 +20,8 @@ from gdn_keras.config import EVERY_PIXEL, POOLINGS
 from gdn_keras.datasets.sources import KINDS_OF_DATA
 from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
+from gdn_keras.utils.command_line import POSITIVE, SEED, run_command
 from gdn_keras.utils.deprecation import RenamedOption
-from gdn_keras.utils.option_types import POSITIVE, SEED
 
 # command lines of their own, with all that follows
 PARTS = {
@@ -39,17 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv and argv[0] in PARTS:
         return load_part(PARTS[argv[0]][0]).main(argv[1:])
     args = _parser().parse_args(argv)
-    try:
-        return args.run(args)
-    except BrokenPipeError:  # `… | head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return run_command(lambda: args.run(args))
 
 
 def _list(args) -> int:
@@ -294,13 +283,12 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("evaluate", _evaluate, "measure the accuracy on test images of every size")
     _add_name(command)
-    command.add_argument(
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
         "--size", action="append", type=float, help="size factor or object size; may be repeated"
     )
-    command.add_argument(
-        "--sizes", action="store_true", help="every size, and the curve as a figure"
-    )
-    command.add_argument("--figure", metavar="FILE", help="default: NAME_sizes.png")
+    which.add_argument("--sizes", action="store_true", help="every size, and the curve as a figure")
+    command.add_argument("--figure", metavar="FILE", help="default with --sizes: NAME_sizes.png")
     command.add_argument(
         "--data", metavar="DATA", help=f"what it was trained on: {KINDS_OF_DATA}; at size factor 1"
     )

@@ -15,7 +15,7 @@ from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.utils.checks import check_choice, check_integer, checked
 from gdn_keras.utils.image_files import decode_image, fit_image, image_from_array
-from gdn_keras.utils.pixels import check_image_batch, in_pixel_range
+from gdn_keras.utils.pixels import OVERSHOOT, check_image_batch, in_pixel_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,8 @@ FITS = {
     "cover": "the shorter side fills the network's input; the rest is cut off",
     "original": "no resizing; what is too large is cut off",
 }
-_FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
+# the surroundings of images that do not fill the input, by the padding of the network
+FILLS = {"zero": "black", "mirror": "mirrored", "reflect": "mirrored", "edge": "its edge"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ def read_image(
     else:
         image, notes = image_from_array(_raw(image, config.pixel_range), mode=mode)
     height, width = config.input_size
-    trained_side, fill = None, _FILLS[config.padding]
+    trained_side, fill = None, FILLS[config.padding]
     if fit == "trained" or dataset in datasets.names():
         trained_side, fill = as_in_training(config, dataset=dataset, train_sizes=train_sizes)
     contain = min(height / image.height, width / image.width)
@@ -112,7 +113,13 @@ def _raw(image: np.ndarray, pixel_range: tuple[float, float]) -> np.ndarray:
     low, high = pixel_range
     image = image[..., None] if image.ndim == 2 else image
     image = in_pixel_range(image[None], pixel_range, name="image")[0]
-    return (image - low) * np.float32(255 / (high - low))
+    room = OVERSHOOT * (high - low)
+    if image.size and not (low - room <= image.min() and image.max() <= high + room):
+        raise ValueError(
+            f"`image` must be from {low:g} to {high:g}. Received: from {image.min():g} to "
+            f"{image.max():g}."
+        )
+    return np.clip((image - low) * np.float32(255 / (high - low)), 0, 255)
 
 
 @checked
@@ -135,7 +142,7 @@ def as_in_training(
             f"{error} The size of objects in other data is unknown: use another `fit` than "
             "'trained', such as 'contain'."
         ) from None
-    fill = record.surroundings or _FILLS[config.padding]
+    fill = record.surroundings or FILLS[config.padding]
     return record.sizes.trained_side(train_sizes), fill
 
 

@@ -66,6 +66,7 @@ def scale_contributions(
 
     Rows sum to one; see `scale_shares`. Images must have the size of the network's input.
     """
+    model.config.reject_dense("The contribution of scale channels")
     logits = scale_logits(model, images, batch_size=batch_size)
     return scale_shares(logits, pooling=model.config.scale_pooling)
 
@@ -77,6 +78,7 @@ def scale_logits(model: GaussDerNet, images: np.ndarray, *, batch_size: int = 32
     Images must have the size of the network's input.
     """
     check_integer("batch_size", batch_size, low=1)
+    model.config.reject_dense("`scale_logits`")
     return _run(model.scale_logits_model(), _images(model, images), batch_size)
 
 

@@ -294,9 +294,9 @@ def copy_weights(
     """
     pairs = []
     for layer in target.layers:
-        new = layer_weights(layer)
+        new = layer.weights
         old = _layer_or_none(source, layer.name)
-        old = [] if old is None else layer_weights(old)
+        old = [] if old is None else old.weights
         if old and mixing is not None:
             mixed, mixing = keras.ops.einsum("tio,ij->tjo", old[0], mixing), None
             old = [mixed, *old[1:]]
@@ -309,11 +309,6 @@ def copy_weights(
         pairs += zip(new, old, strict=True)
     for new, old in pairs:
         new.assign(keras.ops.copy(old))  # JAX would share the buffer, and training gives it away
-
-
-def layer_weights(layer: keras.layers.Layer) -> list:
-    """The weights of a layer that are learned or measured; no states of random generators."""
-    return [] if isinstance(layer, ScaleChannelDropout) else layer.weights
 
 
 @checked

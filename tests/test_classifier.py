@@ -104,7 +104,7 @@ def test_saved_adapted_and_folded_networks_classify(model, garments, tmp_path):
         (np.zeros((5, 5, 2)), r"or \(height, width, colour\) with 1, 3 or 4 colours.*\(5, 5, 2\)"),
         (np.zeros(7), r"Received: shape \(7,\)"),
         (np.zeros((0, 5)), r"Received: shape \(0, 5, 1\)"),
-        (np.full((5, 5), 300.0), "`image` must be from 0 to 255. Received: from 300 to 300."),
+        (np.full((5, 5), 400.0), "`image` must be from 0 to 255. Received: from 400 to 400."),
         (
             np.full((5, 5), np.nan),
             "finite pixels. Received: nan at image 0, row 0, column 0",
@@ -115,6 +115,22 @@ def test_saved_adapted_and_folded_networks_classify(model, garments, tmp_path):
 def test_arrays_that_are_no_images(model, image, message):
     with pytest.raises(ValueError, match=message):
         model.classify([image])
+
+
+def test_arrays_that_resizing_took_out_of_their_range_are_images(folder):
+    """By as much as bicubic resizing may add; what is further away is told in that range."""
+    model = zoo.load(folder, pixel_range=(0, 1))
+    small = np.linspace(-0.02, 1.02, 50 * 40, dtype="float32").reshape(50, 40)
+    assert len(model.classify(small).classes) == 3
+    with pytest.raises(ValueError, match="`image` must be from 0 to 1. Received: from -2 to 102."):
+        with pytest.warns(UserWarning, match="should have pixels in 0…1"):
+            model.classify(100 * small)
+
+
+def test_a_precision_of_its_own(folder, model):
+    half = zoo.load(folder, dtype="mixed_bfloat16")
+    assert half.policy.compute_dtype == "bfloat16" and model.policy.compute_dtype == "float32"
+    np.testing.assert_array_equal(half.get_layer("jet_1").kernel, model.get_layer("jet_1").kernel)
 
 
 def test_missing_files_are_named(model, tmp_path):

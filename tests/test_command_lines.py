@@ -19,6 +19,7 @@ from zoo_tools import write_tiny
 
 from gdn_keras import GaussDerNet, ImageClassifier, build_model
 from gdn_keras.utils import progress, quiet
+from gdn_keras.utils.command_line import run_command
 from gdn_keras.zoo import folder
 
 ROOT = Path(__file__).parent.parent
@@ -195,6 +196,7 @@ def test_packages_are_imported_before_their_main(command, arguments, expected, m
         ("/usr/bin/gdn-keras", True),
         (ROOT / "training" / "__main__.py", True),
         (ROOT / "export" / "__main__.py", True),
+        (ROOT / "gdn_keras" / "datasets" / "__main__.py", True),
         (ROOT / "demo.py", False),
         ("/home/me/training/__main__.py", False),
         ("", False),
@@ -204,6 +206,14 @@ def test_packages_are_imported_before_their_main(command, arguments, expected, m
 def test_programs_are_known_by_their_path(program, expected, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(program)])
     assert quiet.is_command_line() is expected
+
+
+def test_other_programs_of_the_same_environment_are_left_alone(tmp_path, monkeypatch):
+    """An installed package has all others as its neighbours."""
+    monkeypatch.setattr(quiet, "__file__", str(tmp_path / "gdn_keras" / "utils" / "quiet.py"))
+    for program, expected in (("pytest", False), ("gdn_keras", True), ("gdn_keras/export", True)):
+        monkeypatch.setattr(sys, "argv", [str(tmp_path / program / "__main__.py")])
+        assert quiet.is_command_line() is expected
 
 
 # === What computes is quiet ===
@@ -242,6 +252,46 @@ def test_tensorflow_is_loaded_without_its_log(place, command, words, monkeypatch
 def test_the_log_can_be_asked_for(place):
     done = run("export", "saved-model", place / "net", "-o", place, level="0")
     assert "absl::InitializeLog" in done.stderr and "error: " in done.stderr
+
+
+# === How they end ===
+
+
+@pytest.mark.parametrize(
+    "command", ["training list", "gdn_keras list", "gdn_keras training list", "export --help"]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(command):
+    """As `| head`: here the pipe is closed from the beginning."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-u", "-m", *command.split()],
+        cwd=ROOT,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write)
+    assert "rror" not in done.stderr and done.returncode in (0, 120)
+
+
+@pytest.mark.parametrize(
+    "error, code, message",
+    [
+        (None, 0, ""),
+        (ValueError("`size` must be 1."), 1, "error: `size` must be 1.\n"),
+        (KeyboardInterrupt(), 130, "interrupted; go on\n"),
+    ],
+)
+def test_what_is_no_bug_is_one_line(error, code, message, capsys):
+    def command():
+        if error is not None:
+            raise error
+
+    assert run_command(command, interrupted="interrupted; go on") == code
+    assert capsys.readouterr().err == message
+    with pytest.raises(ZeroDivisionError):
+        run_command(lambda: 1 // 0)
 
 
 # === Progress ===

@@ -27,7 +27,6 @@ from gdn_keras.datasets.dataset import SURROUNDINGS, shown_sizes
 from training import recipes
 
 ROOT = Path(__file__).parent.parent
-RNG = np.random.default_rng(0)
 
 
 # === The records of the package ===
@@ -206,9 +205,9 @@ def leaves(tmp_path, monkeypatch):
     sets._of_the_package.cache_clear()
     data = tmp_path / "data"
     data.mkdir()
-    files = {}
+    rng, files = np.random.default_rng(0), {}
     for split, count in (("train", 24), ("validation", 6), ("test", 12)):
-        files[f"{split}_images"] = RNG.integers(0, 256, (count, 24, 24, 3), dtype=np.uint8)
+        files[f"{split}_images"] = rng.integers(0, 256, (count, 24, 24, 3), dtype=np.uint8)
         files[f"{split}_labels"] = np.arange(count) % 3
     np.savez(data / "leaves.npz", **files)
     monkeypatch.delenv(raw.ENVIRONMENT_VARIABLE, raising=False)
@@ -248,7 +247,8 @@ def test_images_of_a_new_data_set_are_loaded(leaves):
 
 def test_photographs_are_shown_to_a_network_of_a_new_data_set_as_in_training(leaves, tmp_path):
     config = leaves[1].config
-    Image.fromarray(RNG.integers(0, 256, (50, 100, 3), dtype=np.uint8)).save(tmp_path / "leaf.png")
+    pixels = np.random.default_rng(0).integers(0, 256, (50, 100, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "leaf.png")
     fitted = read_image(tmp_path / "leaf.png", config=config, dataset="leaves")
     assert re.search("100x50 to 24x12, .*48x48 mirrored", fitted.how)
 

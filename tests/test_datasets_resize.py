@@ -8,8 +8,6 @@ import pytest
 from gdn_keras.datasets import SIZE_FACTORS, imresize, rescale
 from gdn_keras.datasets.resize import cubic, resize_matrix
 
-RNG = np.random.default_rng(0)
-
 
 def matlab_resize_slowly(image, scale):
     """MATLAB's algorithm pixel by pixel, for one float channel."""
@@ -57,7 +55,7 @@ def test_imresize_gives_the_values_of_matlab():
 
 @pytest.mark.parametrize("scale", [0.3, 2**-0.75, 0.75, 1.0, 2**0.25, 1.9, 3.0])
 def test_imresize_is_the_pixelwise_definition(scale):
-    image = RNG.random((11, 7))
+    image = np.random.default_rng(0).random((11, 7))
     expected = matlab_resize_slowly(image, scale)
     assert expected.shape == (math.ceil(11 * scale), math.ceil(7 * scale))
     np.testing.assert_allclose(imresize(image, scale), expected, atol=1e-12)
@@ -78,7 +76,8 @@ def test_constants_stay_and_floats_are_not_clipped(mode, scale):
 
 
 def test_uint8_is_rounded_and_clipped_after_each_axis_in_matlab_mode():
-    image = RNG.integers(0, 2, (9, 9), dtype=np.uint8) * 255  # extremes: overshoots on both sides
+    # extremes: overshoots on both sides
+    image = np.random.default_rng(0).integers(0, 2, (9, 9), dtype=np.uint8) * 255
     rows = imresize(image.astype(float), (2, 1))
     assert rows.min() < -1 and rows.max() > 256
     rows = np.floor(np.clip(rows, 0, 255) + 0.5)
@@ -90,7 +89,7 @@ def test_uint8_is_rounded_and_clipped_after_each_axis_in_matlab_mode():
 
 
 def test_the_smaller_scale_goes_first():
-    image = RNG.integers(0, 2, (12, 12), dtype=np.uint8) * 255
+    image = np.random.default_rng(0).integers(0, 2, (12, 12), dtype=np.uint8) * 255
     # uint8 rounding in between makes the order visible.
     np.testing.assert_array_equal(
         imresize(image, (2, 0.5)), imresize(imresize(image, (1, 0.5)), (2, 1))
@@ -103,7 +102,7 @@ def test_the_smaller_scale_goes_first():
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 def test_a_batch_is_its_images(dtype):
-    batch = (RNG.random((3, 8, 6, 2)) * 255).astype(dtype)
+    batch = (np.random.default_rng(0).random((3, 8, 6, 2)) * 255).astype(dtype)
     result = imresize(batch, 0.75)
     assert result.dtype == dtype and result.shape == (3, 6, 5, 2)
     for image, expected in zip(batch, result, strict=True):
@@ -113,7 +112,7 @@ def test_a_batch_is_its_images(dtype):
 
 @pytest.mark.parametrize("scale", SIZE_FACTORS)
 def test_the_centred_grid_commutes_with_mirroring(scale):
-    image = RNG.random((28, 28))
+    image = np.random.default_rng(0).random((28, 28))
     resized = imresize(image, scale, mode="centred")
     assert len(resized) == math.ceil(28 * scale)
     np.testing.assert_allclose(
@@ -122,7 +121,7 @@ def test_the_centred_grid_commutes_with_mirroring(scale):
 
 
 def test_the_matlab_grid_is_off_centre_where_the_size_is_no_integer():
-    image = RNG.random((28, 28))
+    image = np.random.default_rng(0).random((28, 28))
     resized = imresize(image, 2**-0.75)
     assert resized.shape == (17, 17)
     mirrored = imresize(image[::-1, ::-1], 2**-0.75)[::-1, ::-1]
@@ -132,7 +131,7 @@ def test_the_matlab_grid_is_off_centre_where_the_size_is_no_integer():
 
 @pytest.mark.parametrize("size, canvas, extension", [(28, 72, "zero"), (32, 64, "mirror")])
 def test_size_factor_one_keeps_every_pixel(size, canvas, extension):
-    images = RNG.integers(0, 256, (4, size, size, 3), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (4, size, size, 3), dtype=np.uint8)
     result = rescale(images, size_factor=1, canvas=canvas, extension=extension)
     low, high = (canvas - size) // 2, (canvas + size) // 2
     np.testing.assert_array_equal(result[:, low:high, low:high], images)
@@ -147,7 +146,7 @@ def test_size_factor_one_keeps_every_pixel(size, canvas, extension):
 @pytest.mark.parametrize("factor", SIZE_FACTORS)
 @pytest.mark.parametrize("extension, canvas", [("zero", 72), ("mirror", 64)])
 def test_the_object_is_centred_on_the_canvas(factor, extension, canvas):
-    half = RNG.integers(0, 256, (2, 28, 14, 1), dtype=np.uint8)
+    half = np.random.default_rng(0).integers(0, 256, (2, 28, 14, 1), dtype=np.uint8)
     images = np.concatenate([half, half[:, :, ::-1]], axis=2)
     images = np.maximum(images, images[:, ::-1])  # symmetric about both axes
     result = rescale(images, size_factor=factor, canvas=canvas, extension=extension).astype(int)
@@ -159,7 +158,7 @@ def test_the_object_is_centred_on_the_canvas(factor, extension, canvas):
 @pytest.mark.parametrize("factor", SIZE_FACTORS)
 def test_mirroring_inside_the_matrix_is_extending_first(factor):
     """Mirror, resize, crop, as the paper says."""
-    images = RNG.integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
     # An even number of resized pixels, so that 64 of them can be cropped from the exact centre.
     margin = next(m for m in range(64, 99) if math.ceil(factor * (32 + 2 * m)) % 2 == 0)
     padded = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)), "symmetric")
@@ -172,7 +171,7 @@ def test_mirroring_inside_the_matrix_is_extending_first(factor):
 
 
 def test_corners_place_the_object():
-    images = RNG.integers(1, 256, (2, 28, 28, 1), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(1, 256, (2, 28, 28, 1), dtype=np.uint8)
     corners = np.array([[4, 12], [0, 44]])
     result = rescale(images, size_factor=1, canvas=72, extension="zero", corners=corners)
     np.testing.assert_array_equal(result[0, 4:32, 12:40], images[0])

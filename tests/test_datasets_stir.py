@@ -18,14 +18,14 @@ from gdn_keras.datasets.make_stir import Box, show
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE
 
 REAL = os.environ.get(ENVIRONMENT_VARIABLE)
-RNG = np.random.default_rng(0)
 
 
 def stir_contents(*, colour=True, classes=3, instances=2):
     shape = (3, 48, classes, instances)
     sizes = np.broadcast_to(64 - np.arange(48)[:, None, None], shape)
+    rng = np.random.default_rng(0)
     return {
-        "imgs": RNG.integers(0, 256, (*shape, 64, 64) + (3,) * colour, dtype=np.uint8),
+        "imgs": rng.integers(0, 256, (*shape, 64, 64) + (3,) * colour, dtype=np.uint8),
         "lbls": np.broadcast_to(np.arange(classes)[:, None], shape).astype(np.int32),
         "scls": sizes.astype(np.int32),
         "psts": np.stack([(64 - sizes) // 2, (64 - sizes) // 3], -1).astype(np.int32),
@@ -203,13 +203,13 @@ def test_a_made_file_shows_each_object_once_at_its_place_and_size(signs, tmp_pat
 
 
 def test_a_view_without_scaling_is_the_photograph():
-    image = RNG.integers(0, 256, (90, 100, 3), dtype=np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, (90, 100, 3), dtype=np.uint8)
     view = show(image, Box(Path("-"), 0, "-", 20, 16, 84, 80), size=64, place=(0, 0))
     np.testing.assert_array_equal(view, image[16:80, 20:84])
 
 
 def test_beyond_the_photograph_its_margin_is_reflected():
-    image = RNG.integers(0, 256, (80, 80, 1), dtype=np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, (80, 80, 1), dtype=np.uint8)
     view = show(image, Box(Path("-"), 0, "-", 8, 8, 72, 72), size=32, place=(32, 0))[..., 0]
     # At half size the margin of 8 pixels is 4; reflected back and forth with a period of 8.
     reflected = view[:, 24:28]

@@ -39,6 +39,24 @@ def test_a_file_is_replaced_and_the_old_one_kept(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path, previous]
 
 
+def test_a_file_that_cannot_be_renamed_leaves_the_old_ones(tmp_path, monkeypatch):
+    """As on Windows, where a file that is open elsewhere cannot be replaced."""
+    path, previous = tmp_path / "file", tmp_path / "previous"
+    path.write_text("old")
+    replace = os.replace
+
+    def refuse(source, target):
+        if source.name.endswith(".new"):
+            raise PermissionError("in use")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    for kept in (None, previous):
+        with pytest.raises(OSError, match="in use"):
+            replace_file(path, content="new", previous=kept)
+        assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError("No space left on device")

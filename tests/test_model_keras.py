@@ -16,6 +16,7 @@ from helpers import (
 
 from gdn_keras import GaussDerNet, ScaleAdamW, adapt, build_model
 from gdn_keras.model import channel_plans, copy_weights
+from gdn_keras.zoo.classifier import ImageClassifier
 
 
 def test_every_layer_is_named():
@@ -54,6 +55,15 @@ def test_saved_models_are_bit_identical(changes, tmp_path):
     np.testing.assert_array_equal(evaluate(clone, images), expected)
     assert type(clone) is GaussDerNet
     assert clone.get_config() == model.get_config()
+
+
+def test_a_clone_of_a_classifier_is_one():
+    model = ImageClassifier(small_config(), dataset="stir_emoji", train_sizes="mid")
+    clone = keras.models.clone_model(model)
+    assert type(clone) is ImageClassifier and clone.get_config() == model.get_config()
+    smaller = keras.models.clone_model(adapt(clone, scale_pooling="average"))
+    assert (smaller.dataset, smaller.train_sizes) == ("stir_emoji", "mid")
+    assert smaller.config.scale_pooling == "average"
 
 
 def test_weights_fit_networks_with_and_without_dropout(tmp_path):

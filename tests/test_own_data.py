@@ -1,5 +1,6 @@
 """Images of one's own as a data set: from every source, split, resized and reported."""
 
+import dataclasses
 import json
 import re
 import sys
@@ -10,7 +11,7 @@ from PIL import Image
 
 from gdn_keras import datasets
 from gdn_keras.datasets import sets
-from gdn_keras.datasets.own.dataset import own_record
+from gdn_keras.datasets.own.dataset import own_record, register_folder
 from gdn_keras.datasets.own.record import Look
 from gdn_keras.datasets.sources import find_data
 
@@ -276,6 +277,40 @@ def test_mistakes(options, message):
 def test_arrays_that_are_no_images_with_labels(images, labels, message):
     with pytest.raises(ValueError, match=message):
         datasets.from_arrays(images, labels, name="pets")
+
+
+def test_a_split_whose_labels_are_secret_is_left_out():
+    import datasets as library
+
+    features = library.Features({"image": library.Image(), "label": library.ClassLabel(3)})
+    train = {"image": list(map(Image.fromarray, IMAGES)), "label": LABELS.tolist()}
+    hidden = {"image": train["image"][:4], "label": [-1] * 4}
+    splits = {
+        name: library.Dataset.from_dict(columns, features)
+        for name, columns in (("train", train), ("test", hidden))
+    }
+    with pytest.warns(UserWarning, match="The split 'test' has no labels and is left out"):
+        pets = datasets.from_hugging_face(library.DatasetDict(splits), name="pets", **LOOK)
+    assert pets.num_images == (24, 6)  # a fifth of each class of the others
+
+
+def test_new_images_are_not_in_a_written_split(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    datasets.from_folder(folder, **LOOK)
+    Image.fromarray(IMAGES[0]).save(folder / "cat" / "new.png")
+    with pytest.warns(UserWarning, match="pets: 1 images are not in the split .* are left out"):
+        again = datasets.from_folder(folder, **LOOK)
+    assert again.num_images == (24, 6)
+
+
+def test_a_zoo_folder_does_not_replace_images_that_are_open(tmp_path):
+    pets = open_arrays(tmp_path)
+    record, samples = own_record(pets), pets.samples.source.load()
+    register_folder(dataclasses.replace(record, side=4), samples=samples)
+    assert datasets.get("pets") is pets
+    register_folder(dataclasses.replace(record, name="owls"), samples=samples)
+    register_folder(dataclasses.replace(record, name="owls", side=4), samples=samples)
+    assert own_record(datasets.get("owls")).side == 4  # neither had more than samples
 
 
 def test_data_of_a_command_line(tmp_path):

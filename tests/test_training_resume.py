@@ -184,9 +184,10 @@ def test_if_every_state_is_damaged_nothing_is_begun_anew(data, begun, folder, tm
 
 def test_a_kill_between_the_two_renames_of_a_save(begun, folder):
     shutil.copytree(begun, folder)
-    os.replace(folder / state.STATE, folder / "state.npz.new")
+    os.replace(folder / state.STATE, folder / f"{state.STATE}.1234.new")
     with warnings.catch_warnings(action="error"):
         assert position(folder) is not None
+    assert not list(folder.glob("*.new"))
 
 
 def test_a_state_of_another_network_is_refused(data, begun, folder, tmp_path, capsys):

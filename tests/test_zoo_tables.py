@@ -12,7 +12,7 @@ from training import commands
 from training.__main__ import main
 from training.recipes import RECIPES
 
-PAGE = f"# Title\n\n{tables.START}\nold\n{tables.END}\n\nthe end\n"
+PAGE = "# Title\n\n<!-- results -->\nold\n<!-- /results -->\n\nthe end\n"
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_network_that_is_only_on_the_hub_stays_known_until_its_weights_change(
 def test_a_page_without_markers_is_refused(page, clone):
     (clone / page).write_text("# Title\n")
     name = page.rpartition("/")[2]
-    with pytest.raises(ValueError, match=f"{name} .*{tables.START}"):
+    with pytest.raises(ValueError, match=f"{name} .*<!-- results -->"):
         tables.update(clone)
     assert not (clone / "zoo" / "results.csv").exists()
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from gdn_keras.utils.command_line import run_command
 from gdn_keras.zoo.registry import checkout
 
 from . import PROGRAM, commands
@@ -17,17 +18,16 @@ from .runs.workspace import Workspace
 
 def main(argv: list[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
+    resume = f"interrupted; {commands.RESUME_HINT}"
+    return run_command(lambda: _call(arguments), interrupted=resume)
+
+
+def _call(arguments: argparse.Namespace) -> int:
     try:
         return _COMMANDS[arguments.command](arguments, make_workspace(arguments))
     except locking.RunIsLocked as error:
         print(f"error: {error}", file=sys.stderr)
         return locking.LOCKED
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; run the same command to resume", file=sys.stderr)
-        return 1
 
 
 # === From the command line to options ===

@@ -110,7 +110,9 @@ def queue(
 ) -> int:
     """Train, evaluate and publish, one recipe after another, until the time is up."""
     if nice:
-        os.nice(nice)  # which Windows does not have
+        if not hasattr(os, "nice"):
+            raise ValueError("`--nice` is not available on Windows.")
+        os.nice(nice)
     seed = options.seed
     recipes = [get(name) for name in names or by_priority(workspace, seed=seed)]
     deadline = None if hours is None else time.time() + 3600 * hours

@@ -94,7 +94,7 @@ def _rate_for(recipe: Recipe, rates: dict[str, Rate]) -> Rate:
 def measured_rates(runs: Path, *, dtype: str) -> dict[str, Rate]:
     """The speed of this machine, by name of the network; measured once, stored with the runs."""
     file, key = runs / RATES, f"{cpu.text(cpu.describe())}, {dtype}"
-    rates = json.loads(file.read_text()) if file.exists() else {}
+    rates = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if key not in rates:
         print(f"Measuring the speed of this machine, stored in {file} …", flush=True)
         rates[key] = {name: asdict(_measure(name, dtype)) for name in _CALIBRATED_WITH}

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Iterable
 
+from gdn_keras.utils.command_line import POSITIVE, SEED
 from gdn_keras.utils.deprecation import RenamedOption
-from gdn_keras.utils.option_types import POSITIVE, SEED
 
 from . import PROGRAM
 
@@ -14,7 +14,7 @@ Data: the folder in GDN_KERAS_DATA, or `--data`. Runs: GDN_KERAS_RUNS, or a fold
 cache. To resume a run that was stopped by a signal, a kill or a power cut, run the same command.
 
 Exit codes: 0 done, 1 an error, 2 a mistake in the command, 3 stopped on request, 4 another process
-is working on the same run.
+is working on the same run, 130 interrupted.
 """
 EXAMPLES = {
     "list": (

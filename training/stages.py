@@ -11,7 +11,7 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.datasets import Arrays, as_dataset
 from gdn_keras.layers import ScaleBatchNormalization
-from gdn_keras.model import GaussDerNet, build_model, copy_weights, layer_weights
+from gdn_keras.model import GaussDerNet, build_model, copy_weights
 from gdn_keras.optimizer import ScaleAdamW
 
 from .budgets import Stage
@@ -49,7 +49,7 @@ def start_from(before: GaussDerNet, model: GaussDerNet) -> None:
         copy_weights(before, model)
         return
     for layer in model.layers:
-        new, old = layer_weights(layer), layer_weights(before.get_layer(layer.name))
+        new, old = layer.weights, before.get_layer(layer.name).weights
         for variable, value in zip(new, map(keras.ops.convert_to_numpy, old), strict=True):
             # the terms of a 2-jet are the first of a 3-jet
             missing = variable.shape[0] - len(value)

@@ -12,15 +12,14 @@ from typing import Any
 
 from gdn_keras import zoo
 from gdn_keras.utils import cpu
-from gdn_keras.utils.markdown import table
+from gdn_keras.utils.files import replace_file
+from gdn_keras.utils.markdown import table, with_table
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.records import read_json, to_json
+from gdn_keras.zoo.tables import SIZES
 
 from .. import PROGRAM
 from .quantise import WEIGHTS, accepted_report
-
-START, END = "<!-- int8 -->\n", "<!-- /int8 -->\n"
-_SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
 
 
 def update(output: Path, *, root: Path | None = None) -> None:
@@ -42,8 +41,7 @@ def update(output: Path, *, root: Path | None = None) -> None:
         (folder / f"{name}.json").unlink()
         print(f"{name}: its report is of other weights than zoo/{name} has, or quantised otherwise")
     page = root / "docs" / "export.md"
-    text = page.read_text(encoding="utf-8")
-    page.write_text(with_table(text, markdown(reports(root))), encoding="utf-8")
+    replace_file(page, content=with_table(page, markdown(reports(root)), name="int8"))
     print(f"{page}: {len(reports(root))} networks")
 
 
@@ -65,26 +63,17 @@ def stale(root: Path) -> list[str]:
 
 def markdown(found: dict[str, dict[str, Any]]) -> str:
     """One row per network, accuracies float / int8 in per cent."""
-    header = ["network", *_SIZES.values(), "mean over sizes", "largest loss", "CPU"]
+    header = ["network", *SIZES.values(), "mean over sizes", "largest loss", "CPU"]
     rows = []
     for name, report in found.items():
         before, after = report["float"], report["int8"]
-        cells = [_pair(before[key], after[key]) if key in after else "" for key in _SIZES]
+        cells = [_pair(before[key], after[key]) if key in after else "" for key in SIZES]
         means = [sum(values.values()) / len(values) for values in (before, after)]
         cells.append(f"{_pair(*means)} ({len(after)})" if len(after) > 1 else "")
         link = f"[`{name}`](../export/int8/{name}.json)"
         rows.append([link, *cells, f"{report['worst_loss_ppt']:.2f}", cpu.text(report["cpu"])])
-    return table(header, rows=rows, align="l" + "r" * (len(header) - 2) + "l") + "\n"
+    return table(header, rows=rows, align="l" + "r" * (len(header) - 2) + "l")
 
 
 def _pair(before: float, after: float) -> str:
     return f"{100 * before:.2f} / {100 * after:.2f}"
-
-
-def with_table(text: str, table: str) -> str:
-    """`text` with `table` between the marks."""
-    head, _, rest = text.partition(START)
-    _, mark, tail = rest.partition(END)
-    if not mark:
-        raise ValueError(f"The page must have the lines {START.strip()} and {END.strip()}.")
-    return f"{head}{START}{table}{END}{tail}"

@@ -15,19 +15,12 @@ from gdn_keras.datasets.rescaled import rescaled_sets
 from gdn_keras.datasets.samples import sets_with_samples
 from gdn_keras.datasets.stir import STIR_SIZES, StirFile, find_stir
 from gdn_keras.datasets.verify import verify
-from gdn_keras.utils.option_types import SEED, whole_number
+from gdn_keras.utils.command_line import SEED, run_command, whole_number
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    try:
-        return options.command(options)
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return run_command(lambda: options.command(options))
 
 
 def _parser() -> argparse.ArgumentParser:

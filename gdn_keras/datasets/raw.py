@@ -245,7 +245,9 @@ def _fetch(name: str, urls: list[str], manager, *, extract: bool) -> list[Path]:
 
 def _downloaded(manager, urls: list[str]) -> bool:
     # The download manager writes a file .INFO with the address next to whatever it has fetched.
-    notes = "".join(path.read_text() for path in Path(manager.download_dir).glob("*.INFO"))
+    notes = "".join(
+        path.read_text(encoding="utf-8") for path in Path(manager.download_dir).glob("*.INFO")
+    )
     return all(url in notes for url in urls)
 
 

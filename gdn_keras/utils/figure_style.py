@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gdn_keras.utils.files import replace_file
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -113,8 +115,11 @@ def save(figure: Figure, path: str | os.PathLike) -> tuple[Path, Path]:
         path = path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
     png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
-    png.write_bytes(png_bytes(figure))
-    figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    vectors = io.BytesIO()
+    metadata = {"CreationDate": None, "Creator": None, "Producer": None}
+    figure.savefig(vectors, format="pdf", metadata=metadata)
+    replace_file(png, content=png_bytes(figure))
+    replace_file(pdf, content=vectors.getvalue())
     return png, pdf
 
 

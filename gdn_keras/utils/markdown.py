@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 def table(
@@ -40,3 +41,13 @@ def table(
             for line in lines
         ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def with_table(path: Path, text: str, *, name: str) -> str:
+    """The content of the file at `path` with `text` between its markers called `name`."""
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, found, rest = path.read_text(encoding="utf-8").partition(start)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise ValueError(f"{path.name} must have the markers {start} and {end}.")
+    return f"{before}{start}\n{text}\n{end}{after}"

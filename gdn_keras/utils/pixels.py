@@ -10,7 +10,7 @@ import numpy as np
 from gdn_keras.utils.checks import is_array
 
 _SCALED = 10.0  # no raw image stays below, if it also has negative values
-_OVERSHOOT = 0.25  # of the range: what resizing may add to the darkest and brightest pixels
+OVERSHOOT = 0.25  # of the range: what resizing may add to the darkest and brightest pixels
 
 
 def check_pixels(images: Any, *, name: str = "images") -> None:
@@ -63,7 +63,7 @@ def _warn_of_other_ranges(images: np.ndarray, low: float, high: float, name: str
         return
     axes = tuple(range(1, images.ndim))
     lowest, highest = (np.asarray(f(images, axis=axes), float) for f in (np.min, np.max))
-    room = _OVERSHOOT * (high - low)
+    room = OVERSHOOT * (high - low)
     outside = (lowest < low - room) | (highest > high + room)
     largest = np.maximum(-lowest, highest)  # as if images were scaled to 0…1 or standardised
     tiny = (largest > 0) & (largest <= _SCALED) & ((highest <= 1) | (lowest < 0)) & (high > _SCALED)

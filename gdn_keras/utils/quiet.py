@@ -20,10 +20,11 @@ def is_command_line() -> bool:
     if program.name == "-m":  # Python imports the package before it has found the `__main__` in it
         module = sys.orig_argv[-len(sys.argv)].removeprefix("-m")
         return module.partition(".")[0] == "gdn_keras"
-    clone = Path(__file__).resolve().parents[2]
-    return program.stem == "gdn-keras" or (
-        program.name == "__main__.py" and program.parents[1] == clone
-    )
+    if program.name != "__main__.py":
+        return program.stem == "gdn-keras"
+    package = Path(__file__).resolve().parents[1]
+    is_clone = (package.parent / "pyproject.toml").is_file()  # in a wheel, others are next to it
+    return package in program.parents or (is_clone and program.parents[1] == package.parent)
 
 
 class _SilentLoader(SourceFileLoader):

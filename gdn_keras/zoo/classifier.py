@@ -22,7 +22,7 @@ class ImageClassifier(GaussDerNet):
     """A network that also fits images to its input: `classify` takes files and arrays of any size.
 
     Args:
-        config: of the network.
+        config, *outputs: as for `GaussDerNet`.
         dataset: what it was trained on, one of `gdn_keras.datasets.names()`; `classify` gives
             objects the size that they have there. Otherwise images fill the network's input.
         train_sizes: for STIR, the name of a range of object sizes.
@@ -32,14 +32,17 @@ class ImageClassifier(GaussDerNet):
     def __init__(
         self,
         config: GaussDerNetConfig | dict,
-        *,
+        *outputs,
         dataset: str | None = None,
         train_sizes: str | None = None,
         **kwargs,
     ):
-        super().__init__(config, **kwargs)
-        self.dataset = dataset
-        self.train_sizes = train_sizes
+        super().__init__(config, *outputs, **kwargs)
+        settings = self.get_layer("pixels").network  # where a clone finds them
+        if not outputs:
+            settings.update({"dataset": dataset, "train_sizes": train_sizes})
+        self.dataset = settings["dataset"]
+        self.train_sizes = settings["train_sizes"]
 
     def classify(
         self, images: Any, *, top: int = 3, fit: str | None = None

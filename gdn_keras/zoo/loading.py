@@ -118,6 +118,7 @@ def load(
     *,
     weights: bool = True,
     include_top: bool = True,
+    dtype: Any = None,
     revision: str | None = None,
     offline: bool | None = None,
     cache_dir: str | os.PathLike | None = None,
@@ -141,6 +142,8 @@ def load(
             downloaded.
         include_top: False leaves out the last layer, and the network gives embeddings, (batch,
             `info(name).num_features`), instead of logits.
+        dtype: a Keras dtype policy such as "mixed_bfloat16", to fine-tune or predict faster.
+            Default: the global policy.
         revision: branch, tag or commit on the Hub; then only the Hub and its cache are searched.
         offline: True never uses the internet. Default: the value of HF_HUB_OFFLINE.
         cache_dir: of the Hub's cache. Default: that of `huggingface_hub`.
@@ -177,7 +180,8 @@ def load(
     channels = changed.input_channels
     if weights:  # which have the channels of the network
         changed = changed.replace(input_channels=config.input_channels)
-    model = ImageClassifier(changed, dataset=record.dataset, train_sizes=record.train_sizes)
+    trained = dict(dataset=record.dataset, train_sizes=record.train_sizes)
+    model = ImageClassifier(changed, dtype=dtype, **trained)
     if weights:
         fields = ("num_classes", "class_names")
         same = all(getattr(changed, field) == getattr(config, field) for field in fields)
@@ -208,7 +212,13 @@ def verify(name: str | os.PathLike, *, key: str | os.PathLike | None = None, **w
         check_signature(folder.path, key=key)
     golden = folder.metrics.golden
     model = load(name, **where)
-    images = datasets.load_samples(golden.sample_set).images[list(golden.indices)]
+    images = datasets.load_samples(golden.sample_set).images
+    if not all(0 <= index < len(images) for index in golden.indices):
+        raise ValueError(
+            f"`indices` of the golden images must be from 0 to {len(images) - 1}. Received: "
+            f"{golden.indices} in {folder.path}."
+        )
+    images = images[list(golden.indices)]
     expected = np.array(golden.logits)
     images = in_pixel_range(images, model.config.pixel_range)
     deviation = float(np.abs(model.predict_on_batch(images) - expected).max())

@@ -12,12 +12,11 @@ from gdn_keras import zoo
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.counts import count_multiply_adds, count_parameters
 from gdn_keras.utils.files import replace_file
-from gdn_keras.utils.markdown import table
+from gdn_keras.utils.markdown import table, with_table
 from gdn_keras.zoo.records import ModelInfo
 from gdn_keras.zoo.registry import REGISTRY_FILE, read_registry, registry_text
 
 RESULTS_FILE = "results.csv"
-START, END = "<!-- results -->", "<!-- /results -->"
 HEADLINE = (  # the README's table; docs/networks.md has all networks
     "fashion_single_2jet",
     "fashion_avg_2jet",
@@ -25,7 +24,7 @@ HEADLINE = (  # the README's table; docs/networks.md has all networks
     "cifar_avg_2jet_mirror",
     "stir_emoji_mid_drop",
 )
-_SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
+SIZES = {"0.500": "S = ½", "1.000": "S = 1", "2.000": "S = 2"}
 
 
 def update(
@@ -51,8 +50,8 @@ def update(
     texts = {
         root / "zoo" / REGISTRY_FILE: registry_text(infos),
         root / "zoo" / RESULTS_FILE: _csv(trained),
-        readme: with_table(readme, markdown(headline, folder="zoo")),
-        page: with_table(page, markdown(trained, folder="../zoo")),
+        readme: with_table(readme, markdown(headline, folder="zoo"), name="results"),
+        page: with_table(page, markdown(trained, folder="../zoo"), name="results"),
     }
     stale = []
     for path, text in texts.items():
@@ -97,7 +96,7 @@ def untrained(name: str, *, dataset: str, config: GaussDerNetConfig) -> ModelInf
 def _rows(infos: list[ModelInfo]) -> list[dict]:
     rows = []
     for info in infos:
-        sizes = {size: info.accuracy.get(size) for size in _SIZES}
+        sizes = {size: info.accuracy.get(size) for size in SIZES}
         rows.append(
             {
                 "name": info.name,
@@ -117,7 +116,7 @@ def _rows(infos: list[ModelInfo]) -> list[dict]:
 
 def _csv(infos: list[ModelInfo]) -> str:
     names = ["name", "dataset", "parameters", "gflop_dense", "gflop_planned"]
-    names += [f"accuracy_{size}" for size in _SIZES]
+    names += [f"accuracy_{size}" for size in SIZES]
     names += ["mean_accuracy", "sizes", "paper_accuracy", "budget"]
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -140,7 +139,7 @@ def markdown(infos: list[ModelInfo], *, folder: str) -> str:
             "name": f"[`{row['name']}`]({folder}/{row['name']})",
             "parameters": f"{row['parameters']:,}",
             "GFLOP dense / planned": f"{row['gflop_dense']:.2f} / {row['gflop_planned']:.2f}",
-            **{title: _percent(row[f"accuracy_{size}"]) for size, title in _SIZES.items()},
+            **{title: _percent(row[f"accuracy_{size}"]) for size, title in SIZES.items()},
             "mean over sizes": _percent(row["mean_accuracy"])
             + (f" ({row['sizes']})" if row["mean_accuracy"] is not None else ""),
             "paper": _percent(row["paper_accuracy"]),
@@ -149,15 +148,6 @@ def markdown(infos: list[ModelInfo], *, folder: str) -> str:
     ]
     titles = [title for title in rows[0] if any(row[title] for row in rows)]
     return table(titles, rows=([row[title] for title in titles] for row in rows))
-
-
-def with_table(path: Path, text: str) -> str:
-    """The content of the file at `path` with `text`, a table, between its markers."""
-    before, start, rest = path.read_text(encoding="utf-8").partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"{path.name} must have the markers {START} and {END}.")
-    return f"{before}{START}\n{text}\n{END}{after}"
 
 
 def _percent(value: float | None) -> str:

@@ -82,10 +82,9 @@ def assign_weights(
 
     Variables whose name ("jet_6/kernel") is in `fresh` keep what the model has.
     """
-    from gdn_keras.model import layer_weights
 
     fresh = set(fresh)
-    layers = {layer.name: layer_weights(layer) for layer in model.layers}
+    layers = {layer.name: layer.weights for layer in model.layers}
     layers = {name: variables for name, variables in layers.items() if variables}
     for name in weights:
         if name not in layers:

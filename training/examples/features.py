@@ -21,7 +21,7 @@ import numpy as np
 
 from gdn_keras import zoo
 from gdn_keras.datasets import Arrays, load_arrays
-from gdn_keras.utils.option_types import POSITIVE
+from gdn_keras.utils.command_line import POSITIVE
 
 DATASET = "rescaled_fashion_mnist"
 SIZES = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)

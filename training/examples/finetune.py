@@ -15,7 +15,7 @@ import keras
 
 from gdn_keras import zoo
 from gdn_keras.datasets import load_samples
-from gdn_keras.utils.option_types import POSITIVE
+from gdn_keras.utils.command_line import POSITIVE
 
 SAMPLES = {1: "stir_emoji", 3: "stir_gtsrb"}  # by the number of image channels
 TRAINED_SIZE = 40

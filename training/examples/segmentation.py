@@ -23,7 +23,7 @@ from scipy import ndimage
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.datasets import Arrays, load_arrays
 from gdn_keras.model import build_model, copy_weights
-from gdn_keras.utils.option_types import POSITIVE
+from gdn_keras.utils.command_line import POSITIVE
 
 DATASET = "rescaled_fashion_mnist_translated"
 BATCH = 8

@@ -163,7 +163,7 @@ def _read(file: Path) -> dict[str, dict]:
     if not file.exists():
         return {}
     try:
-        return json.loads(file.read_text())
+        return json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         warnings.warn(f"{file} is damaged; all sizes are measured again.", stacklevel=3)
         return {}

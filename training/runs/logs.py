@@ -47,7 +47,7 @@ class RunLog:
 
     def write(self, row: dict) -> None:
         with self._tolerant():
-            with open(self._folder / LOG, "a", newline="") as file:
+            with open(self._folder / LOG, "a", newline="", encoding="utf-8") as file:
                 file.write(_as_csv([row]))
         if self._board:
             with self._tolerant(), self._board.as_default(step=row["images"]):
@@ -84,7 +84,7 @@ def read_log(folder: Path) -> list[dict[str, str]]:
     """The rows of a run's CSV file; one that was cut off by a kill or a full disk is left out."""
     if not (folder / LOG).exists():
         return []
-    with open(folder / LOG, newline="") as file:
+    with open(folder / LOG, newline="", encoding="utf-8") as file:
         text = file.read()
     rows = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]), FIELDS)
     header = dict(zip(FIELDS, FIELDS, strict=True))  # not there if the disk was full at first

@@ -45,6 +45,8 @@ def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
     A damaged file is set aside with a warning. If all are damaged, that is an error, because
     starting again would silently lose the work.
     """
+    for rest in folder.glob(f"{STATE}.*.new"):  # of a process that was killed while it wrote
+        rest.unlink()
     damaged = []
     for file in (folder / STATE, folder / PREVIOUS):
         if not file.exists():
@@ -71,7 +73,9 @@ def load(folder: Path) -> tuple[RunRecord, list[np.ndarray]] | None:
 def read_record(folder: Path) -> RunRecord | None:
     """The record of a finished run; None if it is not finished."""
     file = folder / RECORD
-    return RunRecord.from_dict(json.loads(file.read_text())) if file.exists() else None
+    return (
+        RunRecord.from_dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+    )
 
 
 def write_record(folder: Path, record: RunRecord) -> None:

@@ -78,7 +78,9 @@ class Workspace:
 
     def published_record(self, name: str) -> RunRecord:
         """The record of the run behind a network of the zoo."""
-        return RunRecord.from_dict(json.loads((self.zoo / name / zoo.RECIPE_FILE).read_text()))
+        return RunRecord.from_dict(
+            json.loads((self.zoo / name / zoo.RECIPE_FILE).read_text(encoding="utf-8"))
+        )
 
     def record(self, name: str, *, seed: int) -> RunRecord | None:
         """The record of a finished run or else of the zoo; None if there is neither."""

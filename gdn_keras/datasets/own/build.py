@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,13 @@ def build(
     channels = look.channels or max(pixels.shape[-1] for _, pixels, _ in read)
     wanted = given.split if given else _split([i for i, _, _ in read], test_share, seed)
     found = {item.name: (item.label, pixels) for item, pixels, _ in read}
+    unknown = len(found.keys() - {n for names in wanted.values() for n in names})
+    if unknown:
+        warnings.warn(
+            f"{name}: {unknown:,} images are not in the split that was written down, and are left "
+            "out. Delete its file to split again.",
+            stacklevel=3,
+        )
     parts = {}
     for split, names in wanted.items():
         missing = [n for n in names if n not in found]

@@ -99,9 +99,11 @@ def own_record(dataset: DataSet) -> OwnRecord | None:
 
 
 def register_folder(record: OwnRecord, *, samples: Arrays) -> None:
-    """Make the data set of a zoo folder known, unless it is, perhaps with all its images."""
+    """Make the data set of a zoo folder known, unless one of its name has images or is not ours."""
     there = sets.all_sets().get(record.name)
-    if there is None or own_record(there) != record:
+    source = there and getattr(there.loader, "source", None)
+    only_samples = isinstance(source, OwnImages) and source.parts is None
+    if there is None or (only_samples and source.record != record):
         sets.register(make_dataset(record, samples=samples))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from gdn_keras import plots, zoo
 from gdn_keras.datasets import Arrays, load_samples
+from gdn_keras.utils.files import replace_file
 
 from ...recipes import RECIPES
 from ..zoo_results import ZooResults
@@ -70,7 +71,7 @@ def write_gallery(zoo_dir: Path, docs_dir: Path, *, names: Sequence[str] = ()) -
         if f"({FIGURES}/{file.name})" not in text:
             file.unlink()
     path = docs / FILE
-    path.write_text(text, encoding="utf-8")
+    replace_file(path, content=text)
     return path
 
 

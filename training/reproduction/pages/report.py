@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdn_keras import plots
+from gdn_keras.utils.files import replace_file
 
 from ...recipes import RECIPES, Recipe, derived, trained
 from ..claims.claim import Claim
@@ -76,7 +77,7 @@ def write_report(zoo_dir: Path, docs_dir: Path, *, runs_dir: Path | None = None)
         old.unlink()
     pages = {FILE: text, TABLES_FILE: compose_tables(results), RULES_FILE: compose_rules()}
     for name, page in pages.items():
-        (Path(docs_dir) / name).write_text(page, encoding="utf-8")
+        replace_file(Path(docs_dir) / name, content=page)
     return Path(docs_dir) / FILE
 
 
