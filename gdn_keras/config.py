@@ -74,39 +74,62 @@ class GaussDerNetConfig:
     ... )
     >>> GaussDerNetConfig.from_json(config.to_json()) == config
     True
+
+    Args:
+        input_size: height and width in pixels; one number for both.
+        input_channels: 1 for grey images, 3 for colour.
+        num_classes: number of classes.
+        channel_sigmas: sigma of the first layer of each scale channel, in pixels, increasing.
+        sigma_ratio: sigma of layer k + 1 over sigma of layer k.
+        widths: feature channels of every layer but the last.
+        jet_order: highest derivative order, 1 to 4.
+        zero_order: also a zero-order term, in the layers after the first.
+        method: discretisation of the Gaussian derivatives, one of `gdn_keras.scale_space.METHODS`.
+        compensate_integration: take sigma**2 - 1/12 for integrated kernels.
+        truncation: share of a 1-D kernel that may be cut off.
+        padding: "zero", "reflect" or "edge" of every layer; "mirror" of the image.
+        spatial_selection: "centre" or "max"; "none" for an output at every pixel.
+        scale_pooling: "max", "average" or "logsumexp"; not with selection "none".
+        scale_dropout: share of outputs dropped in training; not with selection "none".
+        final_batch_norm: whether the last layer has batch norm, too.
+        final_relu: whether the last layer has an activation, too.
+        activation: of every layer, a name of `keras.activations`.
+        learned_sigmas: one trainable sigma per layer, common to all scale channels.
+        sigma_range: where learned sigmas stay, in the channel with factor 1.
+        class_names: empty, or one name per class.
+        pixel_range: black and white of the images.
+        sampling_density: samples per sigma of the coarse grids; None: every pixel.
+        reach: how far layers are computed, in radii of all later layers together; None: exactly.
+        window: False computes whole maps even if only the centre is read, for batch statistics.
     """
 
     # --- what the network is: these fields and the weights define the function ---
-    input_size: tuple[int, int]  # height, width in pixels; one number for both
+    input_size: tuple[int, int]
     input_channels: int
     num_classes: int
-    channel_sigmas: tuple[float, ...]  # first-layer sigma of each scale channel
-    sigma_ratio: float | tuple[float, ...]  # sigma of layer k+1 over sigma of layer k
-    widths: tuple[int, ...]  # feature channels of every layer but the last
-    jet_order: int = 2  # highest derivative order: 1 to 4
-    zero_order: bool = False  # also a zero-order term in the layers after the first
-    method: str = "discrete"  # discretisation of the Gaussian derivatives
-    compensate_integration: bool = False  # integrated kernels at sigma**2 - 1/12
-    truncation: float = 0.005  # share of a 1-D kernel that may be cut off
-    padding: str = "zero"  # of every layer: zero, reflect or edge; of the image: mirror
-    spatial_selection: str = "centre"  # centre or max; none: an output at every pixel
-    scale_pooling: str = "average"  # max, average or logsumexp; not with selection none
-    scale_dropout: float = 0.0  # share of outputs dropped in training; not with selection none
+    channel_sigmas: tuple[float, ...]
+    sigma_ratio: float | tuple[float, ...]
+    widths: tuple[int, ...]
+    jet_order: int = 2
+    zero_order: bool = False
+    method: str = "discrete"
+    compensate_integration: bool = False
+    truncation: float = 0.005
+    padding: str = "zero"
+    spatial_selection: str = "centre"
+    scale_pooling: str = "average"
+    scale_dropout: float = 0.0
     final_batch_norm: bool = True
-    final_relu: bool = True  # whether the last layer has an activation, too
-    activation: str = "relu"  # of every layer: a name of `keras.activations`
-    learned_sigmas: bool = False  # one trainable sigma per layer, common to all scale channels
-    sigma_range: tuple[float, float] = (0.25, 6.0)  # where learned sigmas (channel factor 1) stay
+    final_relu: bool = True
+    activation: str = "relu"
+    learned_sigmas: bool = False
+    sigma_range: tuple[float, float] = (0.25, 6.0)
     class_names: tuple[str, ...] = ()
-    pixel_range: tuple[float, float] = (0, 255)  # black and white of the images
+    pixel_range: tuple[float, float] = (0, 255)
     # --- how it is computed: the same weights serve every density and reach ---
-    sampling_density: float | None = (
-        None  # samples per sigma of the coarse grids; None: every pixel
-    )
-    reach: float | None = (
-        None  # how far layers are computed, in radii of all later layers together; None: exactly
-    )
-    window: bool = True  # False: whole maps even if only the centre is read; for batch statistics
+    sampling_density: float | None = None
+    reach: float | None = None
+    window: bool = True
 
     def __post_init__(self):
         make_plain(self)

@@ -55,7 +55,7 @@ def build_model(config: GaussDerNetConfig | dict, **kwargs: Any) -> GaussDerNet:
 class GaussDerNet(ImageModel):
     """A Gaussian derivative network as a functional Keras model.
 
-    Layers are those of `blocks`, named `jet_k`, `norm_k` and, after the activation, `relu_k`
+    Layers are those of `blocks`, named `jet_k`, `norm_k` and, by the activation, `relu_k`
     (k = 1 … number of layers), then `selection`, `scale_dropout`, `pooling`. Every one of them
     handles all scale channels. With `spatial_selection="none"` the last two are left out, and the
     output is dense: (batch, height, width, scale channel, class), on the pixels of the image.
@@ -176,7 +176,7 @@ class GaussDerNet(ImageModel):
 
     @checked
     def maps_model(self, layer: int | None = None) -> keras.Model:
-        """The same weights, giving the maps of `layer` (1 …; default the last) after its ReLU.
+        """The same weights, giving the activated maps of `layer` (1 …; default the last).
 
         A list with one tensor (batch, height, width, features) per scale channel; with a single
         scale channel the tensor itself, since Keras unpacks lists of one. With centre selection

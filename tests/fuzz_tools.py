@@ -1,6 +1,6 @@
 """Random wrong inputs, and what must come of them: our own error, or finite numbers.
 
-FUZZ=10 in the environment tries ten times as many inputs, other ones in every run: `make fuzz`.
+FUZZ=3 in the environment tries three times as many inputs, other ones in every run: `make fuzz`.
 """
 
 import dataclasses

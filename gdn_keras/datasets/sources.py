@@ -4,7 +4,9 @@ Every function returns the record of a data set, registered under its name, like
 package. They share these options:
 
 - `name`: of the data set; default: from where the images are.
-- `canvas`, `side`, `surroundings`, `channels`: see `own.record.Look`.
+- `canvas`, `side`: side of the square that a network sees (64), and longer side of an object on it
+  (half of it).
+- `surroundings`, `channels`: "mirrored" or "black"; 1 or 3, or as the images are.
 - `record`: a JSON file with the split and all settings. If it is there, it decides: the same images
   are for training and for testing as when it was written. Otherwise it is written.
 - `test_share`, `seed`: the share of every class that is kept for testing, chosen by chance, if the
@@ -64,7 +66,7 @@ def from_folder(
     Args:
         path: the folder. What cannot be read as an image is left out and reported.
         record: default: NAME.split.json next to the folder; None: not written.
-        name, **options: see the head of this file.
+        name, **options: see the options at the top of this page.
     """
     path = Path(path)
     if not path.is_dir():
@@ -144,7 +146,7 @@ def from_arrays(
         labels: whole numbers from 0, one per image.
         test: images and labels to test on. Default: a share of every class.
         class_names: in the order of the labels. Default: "0", "1", …
-        name, **options: see the head of this file.
+        name, **options: see the options at the top of this page.
     """
     parts = {None: (images, labels)} if test is None else {"train": (images, labels), "test": test}
     return _from_parts(parts, name=name, class_names=class_names, **options)
@@ -172,7 +174,7 @@ def from_tfds(
     Args:
         tfds_name: as `tfds.load` takes it, "beans" or "beans/config:1.0.0".
         data_dir: of tensorflow-datasets.
-        name, **options: see the head of this file.
+        name, **options: see the options at the top of this page.
     """
     import tensorflow_datasets as tfds
 
@@ -201,7 +203,7 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
 
     Args:
         dataset: a `Dataset`, a `DatasetDict` with splits, or a name for `load_dataset`.
-        name, **options: see the head of this file.
+        name, **options: see the options at the top of this page.
     """
     if isinstance(dataset, str):
         try:

@@ -102,7 +102,7 @@ _SMOOTH_POOLING = {"average": ops.mean, "logsumexp": ops.logsumexp}
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ScaleChannelDropout(keras.layers.Layer):
-    """Drop outputs of scale channels in training, eq. scale-channel-dropout.
+    """Drop outputs of scale channels in training, as in the paper.
 
     X(class, scale channel) ~ Bernoulli(1 - rate), independent for every sample too; what is kept
     is divided by 1 - rate. Every replica of a `tf.distribute` strategy draws its own masks.
