@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +16,14 @@ from gdn_keras.datasets import get, load_samples, names
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
 from training.budgets import DENSITY, REACH
-from training.publishing.card import card, draw_accuracy
+from training.publishing.card import CHOSEN_BY_TEST, card, draw_accuracy
 from training.publishing.publish import golden_samples
 from training.publishing.styles import STYLES
 from training.recipes import RECIPES
 from training.reproduction.comparison import compare
 from training.runs.record import Ancestor, RunRecord
 
+ROOT = Path(__file__).parents[1]
 SIGN = "stir_sign_mid_drop"
 
 
@@ -121,15 +123,29 @@ def test_images_of_ancestors_are_told():
     assert re.search(r"`cpu`: 1,234 images after 420,000\b.*\b1 minute\b", text)
 
 
+def test_choices_after_a_look_at_the_test_set_are_told():
+    words = r"The training of {} was chosen when the test accuracy of an earlier run was known"
+    assert words.format("this network") in card_of("cifar_single_2jet", curve(0.3, 0.8, 0.3))
+    before = (Ancestor(name="fashion_single_2jet", seed=0, images=1), Ancestor(name="x", seed=0))
+    text = card_of("fashion_max_2jet_nodrop", curve(0.8, 0.9, 0.8), ancestors=before)
+    assert words.format("`fashion_single_2jet`") in text
+    assert "was chosen" not in card_of("stir_emoji_mid_drop", {"17": 1.0})
+    listed = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+    stems = re.findall(r"`([a-z0-9_]+)\{([a-z0-9_,]+)\}([a-z0-9_]*)`|`([a-z0-9_]+)`", listed)
+    names = {a + b + c for a, several, c, _ in stems for b in several.split(",")}
+    names |= {name for *_, name in stems}
+    assert names >= set(CHOSEN_BY_TEST)
+
+
 def test_fewer_images_than_the_paper_are_told_only_if_it_is_so():
     flat = {str(size): 0.9 for size in range(17, 65)}
     (short,) = record_of("stir_emoji_mid_drop").stages
     long = dataclasses.replace(short, epochs=20)
     few = card_of("stir_emoji_mid_drop", flat, stages=(long,))
-    assert re.search("budget.* 24 epochs.*sampling density 1/√2.*fewer images", few)
+    assert re.search("less than the 24 epochs.*sampling density 1/√2.*fewer images", few)
     half = Ancestor(name="stir_emoji_mid_nodrop", seed=0, images=617)  # as many images again
     many = card_of("stir_emoji_mid_drop", flat, stages=(long,), ancestors=(half,))
-    assert re.search("budget.* 24 epochs.*sampling density 1/√2", many)
+    assert re.search("less than the 24 epochs.*sampling density 1/√2", many)
     assert "fewer images" not in many
     more = dataclasses.replace(long, name="more")
     full = card_of("stir_emoji_mid_drop", flat, stages=(long, more), budget="paper")

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURE = "accuracy.png"
+# trained again, longer or differently, after the test accuracy of a first run: docs/numbers.md
+CHOSEN_BY_TEST = (
+    "fashion_single_2jet",
+    "fashion_avg_2jet",
+    "fashion_max_2jet",
+    "cifar_single_2jet",
+    "cifar32_discrete_s0p50",
+    "cifar32_discrete_s0p71",
+    "cifar32_discrete_s1p00",
+    "fashion28_sampled_derivative_s0p50",
+    "fashion28_sampled_derivative_s1p00",
+)
 _TEMPLATE = Path(__file__).with_name("card.md.jinja")
 
 
@@ -65,6 +77,11 @@ def card(
         shown=len(shown_sizes(metrics.accuracy)),
         table=_table(data, metrics, reference=reference_size(recipe)),
         less=_less_than_paper(recipe, record),
+        chosen=[
+            f"`{name}`" if name != recipe.name else "this network"
+            for name in (recipe.name, *(ancestor.name for ancestor in record.ancestors))
+            if name in CHOSEN_BY_TEST
+        ],
         has_coarse_grids=_has_coarse_grids,
         is_cut=_is_cut,
         figure=FIGURE,
