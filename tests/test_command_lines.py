@@ -234,7 +234,7 @@ def place(tmp_path_factory):
     [
         ("gdn_keras predict {place}/net {place}/photo.png --json", ""),
         ("gdn_keras.datasets prepare rescaled_fashion_mnist --size-factor 1 --to {place}/tfds", ""),
-        ("training run tiny_single --data {place}/nowhere --runs {place}/runs", "error: "),
+        ("training run tiny_single --data-dir {place}/nowhere --runs {place}/runs", "error: "),
         ("export saved-model {place}/net -o {place}", "error: "),
     ],
     ids=lambda value: value.split()[0] if "{" in value else "",

@@ -110,7 +110,7 @@ def undisturbed(data, tmp_path_factory):
 
 
 def run_to_the_end(runs, data):
-    argv = ["run", *RECIPE, "--data", str(data), "--runs", str(runs)]
+    argv = ["run", *RECIPE, "--data-dir", str(data), "--runs", str(runs)]
     process = start(argv, output=runs / "output", before=one_thread)
     process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()
@@ -123,7 +123,7 @@ def one_thread():
 
 def test_a_killed_node_is_replaced_by_another(cluster, undisturbed, data, tmp_path):
     """As in a power cut: its processes end without being asked. The weights are the same."""
-    argv = ["sweep", *RECIPE, "--gpus", str(GPUS), "--data", str(data)]
+    argv = ["sweep", *RECIPE, "--gpus", str(GPUS), "--data-dir", str(data)]
     argv += ["--storage", f"file://{tmp_path}", "--address", cluster.address]
     killed, after = [], set()
 
@@ -147,7 +147,7 @@ def test_a_killed_node_is_replaced_by_another(cluster, undisturbed, data, tmp_pa
 
 def test_ctrl_c_saves_the_current_step(undisturbed, data, tmp_path):
     """In a terminal it reaches all processes of the group, those of Ray too."""
-    argv = ["sweep", *RECIPE, "--data", str(data), "--storage", str(tmp_path)]
+    argv = ["sweep", *RECIPE, "--data-dir", str(data), "--storage", str(tmp_path)]
     sweep = start(argv, output=tmp_path / "output", before=os.setsid)
     end = time.time() + LIMIT
     while not (tmp_path / RUN / state.STATE).exists():  # after the first stage
@@ -174,7 +174,7 @@ def swept(cluster, data, tmp_path_factory):
     (files / "fashion-mnist").symlink_to(data / "fashion-mnist")
     (files / "stir" / "emoji.npz").write_text("no numpy file")
     argv = ["sweep", "tiny_[as]*", "--gpus", str(GPUS), "--precision", "float32"]
-    argv += ["--data", str(files), "--storage", str(storage), "--address", cluster.address]
+    argv += ["--data-dir", str(files), "--storage", str(storage), "--address", cluster.address]
     with pytest.MonkeyPatch.context() as patch:
         watch = Watch(patch, cluster)
         code = main(argv)
@@ -243,6 +243,6 @@ def test_networks_are_evaluated_on_machines_without_gpus(swept):
 
 def test_nothing_is_left_to_do(swept, data, capsys):
     """The same recipes again, without the one that fails: nothing is started."""
-    argv = ["sweep", "tiny_a*", "--data", str(data), "--dry-run"]
+    argv = ["sweep", "tiny_a*", "--data-dir", str(data), "--dry-run"]
     assert main([*argv, "--storage", str(swept["storage"])]) == 0
     assert "\n0 jobs for " in capsys.readouterr().out

@@ -167,7 +167,7 @@ def test_a_trial_with_holdout_starts_from_one_with_holdout(everywhere):
 
 
 def test_recipes_without_data_are_left_out(data, tmp_path, capsys):
-    where = ["--data", str(data), "--storage", str(tmp_path)]
+    where = ["--data-dir", str(data), "--storage", str(tmp_path)]
     assert main(["sweep", "--all", "--budget", "paper", "--dry-run", *where]) == 0
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("Left out: ")]

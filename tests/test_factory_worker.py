@@ -28,7 +28,16 @@ LIMIT = 300  # seconds after which something is wrong
 def uninterrupted(data, tmp_path_factory):
     """The weights of the same run, made by the command `run`."""
     runs = tmp_path_factory.mktemp("uninterrupted")
-    argv = ["run", "tiny_avg", "--data", str(data), "--runs", str(runs), "--precision", "float32"]
+    argv = [
+        "run",
+        "tiny_avg",
+        "--data-dir",
+        str(data),
+        "--runs",
+        str(runs),
+        "--precision",
+        "float32",
+    ]
     process = start([*argv, "--set", "epochs=0.5"], output=runs / "output")
     process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()

@@ -26,7 +26,7 @@ LIMIT = 600  # seconds after which something is wrong
 
 def options(data, runs, name, *more):
     return [
-        *("run", name, "--precision", "float32", "--data", str(data)),
+        *("run", name, "--precision", "float32", "--data-dir", str(data)),
         *("--runs", str(runs), "--zoo", str(runs / "zoo"), *more),
     ]
 

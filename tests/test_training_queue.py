@@ -16,7 +16,7 @@ STOPPED = re.compile(r"^Stopped.* resume", re.M)
 
 def test_the_queue_is_nice(place, tmp_path):
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    where = ["--data", str(place.data), "--runs", str(place.runs), "--zoo", str(place.zoo)]
+    where = ["--data-dir", str(place.data), "--runs", str(place.runs), "--zoo", str(place.zoo)]
     write_rates(place.runs)
     process = start(["queue", "tiny_single", "--nice", "3", *where], output=tmp_path / "output")
     expected, end = min(before + 3, 19), time.time() + 120

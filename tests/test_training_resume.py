@@ -28,7 +28,17 @@ LIMIT = 600  # seconds after which something is wrong
 
 
 def options(data, runs, *more):
-    return ["run", NAME, "--data", str(data), "--runs", str(runs), "--precision", "float32", *more]
+    return [
+        "run",
+        NAME,
+        "--data-dir",
+        str(data),
+        "--runs",
+        str(runs),
+        "--precision",
+        "float32",
+        *more,
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -57,10 +57,10 @@ def test_the_same_accuracy_agrees_and_another_one_does_not(published, capsys):
     data = published / "data"
     (comparison,) = verify(published / "zoo" / NAME, data_dir=data)
     assert comparison.measured == pytest.approx(comparison.published) and comparison.agrees
-    assert command(published, "--data", str(data)) == 0
+    assert command(published, "--data-dir", str(data)) == 0
     assert "0 of 1 numbers differ" in capsys.readouterr().out
     publish(published, comparison.published / 100 + 0.2)  # four images of twenty
-    assert command(published, "--data", str(data), "--sizes", "1") == 1
+    assert command(published, "--data-dir", str(data), "--sizes", "1") == 1
     out = capsys.readouterr().out
     assert "accuracy at 1.000, %" in out and "-20.00" in out and "DIFFERS" in out
 

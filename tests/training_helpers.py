@@ -28,7 +28,7 @@ class Place:
         if words[0] == "sweep":
             where = ["--storage", str(self.runs)]
         if words[0] not in ("list", "publish"):
-            where += ["--data", str(data or self.data)]
+            where += ["--data-dir", str(data or self.data)]
         if words[0] == "queue":
             write_rates(self.runs)
         return main([*words, *where])

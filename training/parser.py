@@ -10,7 +10,7 @@ from . import PROGRAM
 
 DESCRIPTION = """Train, evaluate and publish the networks of the zoo.
 
-Data: the folder in GDN_KERAS_DATA, or `--data`. Runs: GDN_KERAS_RUNS, or a folder in the user's
+Data: the folder in GDN_KERAS_DATA, or `--data-dir`. Runs: GDN_KERAS_RUNS, or a folder in the user's
 cache. To resume a run that was stopped by a signal, a kill or a power cut, run the same command.
 
 Exit codes: 0 done, 1 an error, 2 a mistake in the command, 3 stopped on request, 4 another process
@@ -61,7 +61,7 @@ EXAMPLES = {
 _DOCS = "default: docs/ of the checkout"
 PLACES = {
     "zoo": "default: zoo/ of the checkout, or of the current folder if there is none",
-    "data": "default: GDN_KERAS_DATA",
+    "data_dir": "folder with the data sets; default: GDN_KERAS_DATA",
     "runs": "default: GDN_KERAS_RUNS",
 }
 
@@ -173,7 +173,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=None,
         help="GPUs of a job, or the share of one; default: 1, for small networks 0.25",
     )
-    _training_options(sweep, "seed", "data")
+    _training_options(sweep, "seed", "data_dir")
     _trial_options(sweep)
 
     report = add("report", "write docs/REPRODUCTION.md from zoo/")
@@ -203,7 +203,7 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--samples", action="store_true", help="the images of the package; needs no data"
     )
-    _place_options(verify, "zoo", "data")
+    _place_options(verify, "zoo", "data_dir")
 
     statistics = add("statistics", "the tables of appendix A.3, from runs with several seeds")
     statistics.add_argument(
@@ -291,7 +291,10 @@ def _place_options(parser: argparse.ArgumentParser, *only: str) -> None:
         parser.add_argument("--seed", type=SEED, default=0)
     for name, default in PLACES.items():
         if not only or name in only:
-            parser.add_argument(f"--{name}", default=None, metavar="DIR", help=default)
+            option = f"--{name.replace('_', '-')}"
+            parser.add_argument(option, default=None, metavar="DIR", help=default)
+    if not only or "data_dir" in only:
+        parser.add_argument("--data", action=RenamedOption, dest="data_dir")
 
 
 def _positive(text: str) -> float:

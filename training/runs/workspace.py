@@ -32,7 +32,7 @@ class Workspace:
 
     @classmethod
     def locate(
-        cls, *, runs: str | None = None, zoo: str | None = None, data: str | None = None
+        cls, *, runs: str | None = None, zoo: str | None = None, data_dir: str | None = None
     ) -> Workspace:
         """The given folders; otherwise GDN_KERAS_RUNS or a folder in the user's cache, and zoo/.
 
@@ -42,7 +42,7 @@ class Workspace:
         return cls(
             runs=Path(runs or os.environ.get("GDN_KERAS_RUNS") or cache).expanduser(),
             zoo=Path(zoo or (CHECKOUT if checkout() else "") / Path("zoo")).expanduser(),
-            data=Path(data) if data else None,
+            data=Path(data_dir) if data_dir else None,
         )
 
     @property
