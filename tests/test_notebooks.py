@@ -36,7 +36,7 @@ def run(name):
 def test_first_steps(small_zoo, capsys):
     names = run("first_steps")
     assert capsys.readouterr().out.count("of 20 images") == 3
-    logits = names["model"].predict(names["samples"][2.0].images[17][None], verbose=0)
+    logits = names["model"].predict(names["samples"][2.0].images[10][None], verbose=0)
     assert names["prediction"].classes[0][0] == logits.argmax()
     heights = [patch.get_height() for patch in names["axes"][1, 2].patches]
     np.testing.assert_allclose(np.mean(heights), logits[0, names["label"]], rtol=1e-4)
