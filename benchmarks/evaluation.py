@@ -32,8 +32,8 @@ def step(*, program: str, recipe: str, reach: float | None, images: int) -> Call
     make = {"Keras": measurement.keras_network, "onnxruntime": measurement.onnx_network}[program]
     network = make(build_model(config))
     pixels, _ = images_and_labels(config, images)
-    firsts = range(0, images, network.batch_size)
-    return lambda: [network.predict(pixels[k : k + network.batch_size]) for k in firsts]
+    size = measurement.BATCH
+    return lambda: [network.predict(pixels[k : k + size]) for k in range(0, images, size)]
 
 
 def run(

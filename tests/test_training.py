@@ -90,7 +90,7 @@ def test_the_published_recipe_says_what_was_done(published):
         r'gdn_keras.zoo.load\("tiny_single"\)',
         r"!\[.*\]\(accuracy.png\)",
         "Budget `cpu`: 1,280 images",
-        "less than the paper's budget.* 32 epochs",
+        "less than the 32 epochs on every pixel",
         "stage `single`: 2 epochs, batch 32",
         " 640 training images",  # over which batch statistics are measured: as many as there are
         "One scale channel: not meant for objects of other sizes",

@@ -17,7 +17,7 @@ from gdn_keras.utils import cpu
 from gdn_keras.utils.files import replace_file
 
 from .budgets import DENSITY, WIDE_REACH, Plan, plan_run
-from .publishing.measurement import network_in, test_sizes
+from .publishing.measurement import BATCH, network_in, test_sizes
 from .recipes import Recipe, get
 from .stages import build_stage_model, compile_model
 
@@ -108,7 +108,7 @@ def _measure(name: str, dtype: str) -> Rate:
     model = build_stage_model(stage, seed=0)
     compile_model(model, stage, 1000)
     network, gflop = network_in("trained", model), _gflop(stage.config)
-    images, more = (_noise(stage.config, count) for count in (stage.batch_size, network.batch_size))
+    images, more = (_noise(stage.config, count) for count in (stage.batch_size, BATCH))
     labels = np.zeros(len(images), int)
     return Rate(
         training=3 * gflop * len(images) / _seconds(lambda: model.train_on_batch(images, labels)),

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -29,7 +30,8 @@ from ..devices import gpu_capability
 from ..recipes import Recipe
 
 EVALUATION = "evaluation.json"
-BATCH, ONNX_BATCH = 100, 4  # the fastest ones
+BATCH = 100
+ONNX_BATCH = 4  # of each thread, the fastest
 # as trained; on every pixel; all sigmas times the size factor (one scale channel, appendix A.1)
 MODES = ("trained", "exact", "matched")
 
@@ -52,7 +54,6 @@ class Network:
     """What is measured: raw pixels 0…255 -> (batch, scale channel, class)."""
 
     predict: Callable[[np.ndarray], np.ndarray]
-    batch_size: int = BATCH
     onnxruntime: str | None = None
 
 
@@ -101,8 +102,7 @@ def measure_sizes(
 def network_in(mode: str, model: GaussDerNet) -> Network:
     """What `measure` measures; for matched sigmas, give the model at the scale of the size.
 
-    On a CPU, onnxruntime computes it if it is installed: up to twice as fast as Keras, see
-    benchmarks/README.md.
+    On a CPU, onnxruntime computes it if it is installed; benchmarks/README.md says how much faster.
     """
     model = adapt(model, **EVERY_PIXEL) if mode == "exact" else model
     installed = find_spec("onnx") and find_spec("onnxruntime")
@@ -116,13 +116,15 @@ def keras_network(model: GaussDerNet) -> Network:
 def onnx_network(model: GaussDerNet) -> Network:
     onnx_model = load_part("export.onnx_model")
     content = onnx_model.to_onnx(model, with_scales=True).SerializeToString()
-    threads = int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0))
-    run = load_part("export.verify").onnx_runner(content, threads=threads)
-    return Network(
-        lambda images: run(images)[onnx_model.SCALE_LOGITS],
-        batch_size=ONNX_BATCH,
-        onnxruntime=metadata.version("onnxruntime"),
-    )
+    run = load_part("export.verify").onnx_runner(content, threads=1)
+    threads = int(os.environ.get("TF_NUM_INTRAOP_THREADS") or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(threads)  # faster than threads that share an image
+
+    def predict(images: np.ndarray) -> np.ndarray:
+        parts = [images[k : k + ONNX_BATCH] for k in range(0, len(images), ONNX_BATCH)]
+        return np.concatenate(list(pool.map(lambda p: run(p)[onnx_model.SCALE_LOGITS], parts)))
+
+    return Network(predict, onnxruntime=metadata.version("onnxruntime"))
 
 
 def _check_mode(mode: str, model: GaussDerNet, recipe: Recipe) -> None:
@@ -180,8 +182,8 @@ def measure(
     """One pass over the images; None if `stop()` said so before its end."""
     start = time.time()
     outputs = []
-    how = {"predict": network.predict, "batch_size": network.batch_size}
-    for batch in predict_batches(data.images, **how, label=label):
+    predict = network.predict
+    for batch in predict_batches(data.images, predict=predict, batch_size=BATCH, label=label):
         outputs.append(batch)
         if stop():
             return None
