@@ -274,7 +274,7 @@ def test_a_stop_waits_for_room(data, tmp_path, answer):
         time.sleep(SAME_SECONDS)
         os.kill(process.pid, signal.SIGTERM)
         text = end(process, 130, output=output)
-        assert "error: interrupted" in text
+        assert "interrupted; run the same command to resume" in text
         assert position(folder) is None
 
 
