@@ -39,7 +39,7 @@ from .page import DEFAULT_NAMES, choose
 
 OUTPUT = Path("out") / "export"
 PAGE = Path("out") / "page"
-FIRST_PORT = 8000
+DEFAULT_PORT = 8000
 
 
 # Functions import what needs Keras after the arguments are checked: it takes seconds to load.
@@ -265,9 +265,9 @@ def _parser() -> argparse.ArgumentParser:
         "--serve",
         nargs="?",
         type=PORT,
-        const=FIRST_PORT,
+        const=DEFAULT_PORT,
         metavar="PORT",
-        help=f"then serve it on this machine; default port: {FIRST_PORT}",
+        help=f"then serve it on this machine; default port: {DEFAULT_PORT}",
     )
     text = "the same page as a static Space on the Hugging Face Hub; without --publish a dry run"
     command = add("space", _space, text, "OWNER/NAME --publish")

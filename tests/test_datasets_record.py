@@ -23,7 +23,7 @@ from gdn_keras.datasets import (
     samples,
     sets,
 )
-from gdn_keras.datasets.dataset import SURROUNDINGS, shown_sizes
+from gdn_keras.datasets.dataset import SURROUNDINGS, Sizes, shown_sizes
 from training import recipes
 
 ROOT = Path(__file__).parent.parent
@@ -271,3 +271,8 @@ def test_a_network_of_a_new_data_set_goes_all_the_way(leaves):
     assert zoo.read_folder(path).metrics.golden.sample_set == "leaves"
     metadata = hub._metadata(info).to_yaml()
     assert "leaves, size factor 0.500" in metadata and "datasets:\n- leaves\n" in metadata
+
+
+def test_sizes_that_lack_a_method_name_it():
+    with pytest.raises(TypeError, match="Sizes .*check.*trained_words"):
+        Sizes()

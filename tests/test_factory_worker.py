@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from training_helpers import start
+from training_helpers import run_words, start
 
 from gdn_keras import zoo
 from gdn_keras.zoo.registry import read_registry
@@ -28,16 +28,7 @@ LIMIT = 300  # seconds after which something is wrong
 def uninterrupted(data, tmp_path_factory):
     """The weights of the same run, made by the command `run`."""
     runs = tmp_path_factory.mktemp("uninterrupted")
-    argv = [
-        "run",
-        "tiny_avg",
-        "--data-dir",
-        str(data),
-        "--runs",
-        str(runs),
-        "--precision",
-        "float32",
-    ]
+    argv = run_words("tiny_avg", data=data, runs=runs)
     process = start([*argv, "--set", "epochs=0.5"], output=runs / "output")
     process.join(LIMIT)
     assert process.exitcode == 0, (runs / "output").read_text()

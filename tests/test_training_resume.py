@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 import pytest
-from training_helpers import start
+from training_helpers import run_words, start
 
 from training.__main__ import main
 from training.runs import locking, progress, state
@@ -28,17 +28,7 @@ LIMIT = 600  # seconds after which something is wrong
 
 
 def options(data, runs, *more):
-    return [
-        "run",
-        NAME,
-        "--data-dir",
-        str(data),
-        "--runs",
-        str(runs),
-        "--precision",
-        "float32",
-        *more,
-    ]
+    return run_words(NAME, *more, data=data, runs=runs)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,12 @@ from training.runs.workspace import Workspace
 TRAIN_IMAGES = 10_700  # the readers take the last 10,000 as the validation set
 
 
+def run_words(name, *more, data, runs):
+    """The command that trains a recipe, with the same precision on every CPU."""
+    where = ["--data-dir", str(data), "--runs", str(runs)]
+    return ["run", name, *where, "--precision", "float32", *more]
+
+
 class Place:
     """Folders for data, runs and zoo, and the commands with the options for them."""
 

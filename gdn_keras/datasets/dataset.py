@@ -6,6 +6,7 @@ else (evaluation, prediction, cards, figures, …) asks the record and knows no 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ SURROUNDINGS = ("black", "mirrored", "its edge")
 # === Sizes ===
 
 
-class Sizes:
+class Sizes(ABC):
     """The sizes at which a network is tested, and those it is trained on.
 
     A size has a key, its name in files of results. Subclasses say what a size is.
@@ -38,41 +39,41 @@ class Sizes:
         return [self.key(value) for value in self.values]
 
     @property
+    @abstractmethod
     def columns(self) -> dict[str, tuple[float, ...]]:
         """The columns of a small table: heading and the sizes it averages."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, size: float) -> float:
         """The size that a user means; raises ValueError if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def key(self, size: float) -> str:
         """The key of a size that a user gives."""
-        raise NotImplementedError
 
     def value(self, key: str) -> float:
         """The size with this key."""
         return self.check(float(key))
 
+    @abstractmethod
     def label(self, key: str) -> str:
         """The size in words."""
-        raise NotImplementedError
 
     def heading(self, key: str) -> str:
         """The size in the heading of a table."""
         return key
 
+    @abstractmethod
     def trained(self, train_sizes: str | None = None) -> tuple[float, ...]:
         """The sizes trained on: all of the named range."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trained_words(self, train_sizes: str | None = None) -> str:
         """What a network was trained on, in words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trained_side(self, train_sizes: str | None = None) -> int | None:
         """Side of the objects trained on in pixels, the middle one; None if they fill the image."""
-        raise NotImplementedError
 
     def reference(self, train_sizes: str | None = None) -> str:
         """The key of the middle one of the sizes trained on."""
@@ -209,7 +210,8 @@ class Loader:
 
         `limit` is the largest number of images of each size.
         """
-        raise NotImplementedError
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no `load`: its images are a source of rescaled ones.")
 
     def check(self, data_dir=None) -> None:
         """Raise FileNotFoundError if files are missing that are not downloaded; loads nothing."""
