@@ -211,7 +211,7 @@ class Loader:
         `limit` is the largest number of images of each size.
         """
         name = type(self).__name__
-        raise NotImplementedError(f"{name} has no `load`: its images are a source of rescaled ones.")
+        raise NotImplementedError(f"{name} has no `load`: it is a source of rescaled images.")
 
     def check(self, data_dir=None) -> None:
         """Raise FileNotFoundError if files are missing that are not downloaded; loads nothing."""
