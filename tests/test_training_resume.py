@@ -114,12 +114,14 @@ def test_kills_at_random_moments_change_nothing(data, folder, uninterrupted, tmp
     for _ in range(KILLS):
         saves = Saves(folder)
         process = start(argv, output=output, save_seconds=0.0)
-        count = min(moments.randint(0, 6), 2 * STEPS - 2 - places[-1])
+        count = min(moments.randint(0, 6), 2 * STEPS - 10 - places[-1])
         if count > 0:  # some steps, then anywhere in a step or in the saving of its state
             wait_for(lambda count=count, saves=saves: saves.reach(count), process)
             time.sleep(moments.uniform(0, 0.05))
         else:  # in the start, or in the tracing of the first step
-            time.sleep(moments.uniform(0, 3))
+            end_of_wait = time.monotonic() + moments.uniform(0, 3)
+            while time.monotonic() < end_of_wait and not saves.reach(1):  # not to the last step
+                time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         assert process.exitcode == -signal.SIGKILL
