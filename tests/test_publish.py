@@ -194,16 +194,27 @@ def test_cards_name_learned_sigmas_that_ended_at_a_bound():
 
 
 def test_cards_of_transferred_networks_say_whose_batch_statistics_they_have():
-    """Not trained: those of the network with one channel, on whole maps with the paper's budget."""
+    """Not trained: those of the network with one channel."""
     name = "fashion_max_2jet_transfer"
     metrics = metrics_of(name, curve(0.7, 0.8, 0.7))
     source = {"name": "fashion_single_2jet", "seed": 0, "images": 1_920_000}
-    for budget, seen in (("cpu", "only what can reach the centre"), ("paper", "whole maps, as")):
-        facts = recipe_of(name) | {"ancestors": [source], "budget": budget}
-        record = RunRecord.from_dict(facts)
-        text = card(RECIPES[name], config=RECIPES[name].config, metrics=metrics, record=record)
-        words = f"- batch norm uses the statistics of `fashion_single_2jet`, which saw {seen}"
-        assert words in text and "in training" not in text
+    record = RunRecord.from_dict(recipe_of(name) | {"ancestors": [source]})
+    text = card(RECIPES[name], config=RECIPES[name].config, metrics=metrics, record=record)
+    words = "- batch norm uses the statistics of `fashion_single_2jet`, whose card says what it saw"
+    assert words in text and "in training" not in text
+
+
+def test_cards_say_what_batch_norm_saw():
+    centre = "batch norm saw only what can reach the centre in training"
+    whole = "batch norm saw whole maps in training"
+    name, nine = "fashion_single_2jet", curve(0.4, 0.9, 0.2)
+    (first,) = record_of(name).stages
+    last = dataclasses.replace(first, name="whole", config=first.config.replace(window=False))
+    texts = [card_of(name, nine, stages=stages) for stages in ((first,), (last,), (first, last))]
+    assert centre in texts[0] and "whole maps in stage" not in texts[0] and whole not in texts[0]
+    assert whole in texts[1] and centre not in texts[1]
+    assert centre in texts[2] and "and whole maps in stage `whole`" in texts[2]
+    assert whole in card_of("fashion_translated_max_2jet", nine)  # which reads every position
 
 
 def test_cards_name_the_cpu():

@@ -8,7 +8,7 @@ import pytest
 
 from gdn_keras.datasets import Arrays, DataSet
 from gdn_keras.scale_space import METHODS
-from training import stages
+from training import CHECKOUT, stages
 from training.budgets import CPU_STAGES, DENSITY, REACH, WIDE_REACH, plan_run, relatives
 from training.options import RunOptions, Trial
 from training.recipes import ALL, RECIPES, get, trained
@@ -42,7 +42,8 @@ def test_the_cpu_budget_ends_with_the_recipe_on_coarse_grids(recipe):
     if last.name == "together" and recipe.config.padding != "mirror":
         kind = recipe.group.partition("_")[0]
         reach = {"fashion": None, "cifar": WIDE_REACH}.get(kind, REACH)
-    window = not recipe.config.learned_sigmas  # learned sigmas depend on what batch norm sees
+    # learned sigmas depend on what batch norm sees, and so do channels that are added later
+    window = not recipe.config.learned_sigmas and last.name != "whole"
     coarse = recipe.config.replace(sampling_density=DENSITY, reach=reach, window=window)
     assert last.config == coarse
     assert all(stage.limit is None for stage in plan.stages)
@@ -128,6 +129,28 @@ def test_relatives_of_other_kinds():
     for recipe in trained():
         if recipe.config.learned_sigmas:
             assert not relatives(recipe)
+
+
+def test_single_channels_that_lend_their_weights_see_whole_maps_in_the_end():
+    for recipe in trained():
+        lends = any(other.transfer_from == recipe.name for other in RECIPES.values())
+        plan = plan_run(recipe, budget="cpu", finished=set())
+        names = [stage.name for stage in plan.stages]
+        assert names == ["single", "whole"] if lends else "whole" not in names
+        assert not lends or [stage.config.window for stage in plan.stages] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "name, window", [("cifar_single_2jet", False), ("fashion28_discrete_s1p00", True)]
+)
+def test_training_further_ends_as_the_budget_does_now(tmp_path, name, window):
+    workspace = Workspace(runs=tmp_path, zoo=CHECKOUT / "zoo")
+    before = workspace.published_record(name).stages
+    record = planning.further_record(get(name), workspace=workspace, options=RunOptions(more=1.0))
+    assert record.stages[:-1] == before
+    last = record.stages[-1]
+    assert last.config == before[-1].config.replace(window=window)
+    assert last.learning_rate == before[-1].learning_rate / 2
 
 
 def test_what_a_relative_has_had_is_left_out():

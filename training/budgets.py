@@ -15,7 +15,7 @@ from typing import Any
 
 from gdn_keras.config import EVERY_PIXEL, GaussDerNetConfig
 
-from .recipes import ALL, OWN, Recipe
+from .recipes import ALL, OWN, RECIPES, Recipe
 
 DENSITY = 1 / math.sqrt(2)
 REACH = 1.0
@@ -159,6 +159,8 @@ def plan_run(
             settings = settings[-1:]
         else:
             settings = (settings[-1] | _last_changes(recipe, other, settings),)
+    if recipe.name in _LENDERS:
+        settings += (_WHOLE,)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
         config = recipe.config.replace(**EVERY_PIXEL)
@@ -210,13 +212,15 @@ def _cpu_stage(
     return dataclasses.replace(main, name=name, config=config, **{"warmup": 0.05} | changes)
 
 
-def more_stage(last: Stage, *, epochs: float, dtype: str) -> Stage:
+def more_stage(last: Stage, *, epochs: float, window: bool, dtype: str) -> Stage:
     """One more stage for a network that is finished: its last one, at half the learning rate.
 
-    At the full rate, a short stage would first lose what the last one gained.
+    At the full rate, a short stage would first lose what the last one gained. `window` is that of
+    the config in the last stage of such networks today.
     """
-    rate = last.learning_rate / 2
-    return dataclasses.replace(last, name=MORE, epochs=epochs, learning_rate=rate, dtype=dtype)
+    config, rate = last.config.replace(window=window), last.learning_rate / 2
+    changes = {"config": config, "epochs": epochs, "learning_rate": rate, "dtype": dtype}
+    return dataclasses.replace(last, name=MORE, **changes)
 
 
 # group -> another group whose networks it may start from
@@ -342,6 +346,10 @@ _OWN = (
     {"name": "single", "times": 8},
     {"name": "together", "times": 1, "learning_rate": 0.003},
 )
+# The end of networks of one scale channel whose weights are also used in several, without training:
+# what batch norm saw decides how good they are there.
+_WHOLE = {"name": "whole", "epochs": 2, "learning_rate": 0.005, "window": False}
+_LENDERS = {recipe.transfer_from for recipe in RECIPES.values()}
 # The last stage of networks that start from one with another discretisation, and of those that
 # start from one with other sigmas: at a low rate, since their loss is nearly that of the other from
 # the first step. Other groups have a third of the epochs, or cannot.

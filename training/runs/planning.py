@@ -141,7 +141,10 @@ def further_record(recipe: Recipe, *, workspace: Workspace, options: RunOptions)
             f"`--seed` must be {record.seed}, that of {recipe.name} in the zoo, to continue "
             f"it. Received: {options.seed}."
         )
-    more = more_stage(record.stages[-1], epochs=options.more, dtype=options.dtype)
+    now = _plan(recipe, options=options, finished=set(), dtype=options.dtype).stages[-1]
+    more = more_stage(
+        record.stages[-1], epochs=options.more, window=now.config.window, dtype=options.dtype
+    )
     return record.replace(
         ancestors=workspace.lineage(recipe.name, seed=options.seed)[1:],
         stages=(*record.stages, more),
