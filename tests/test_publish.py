@@ -214,7 +214,12 @@ def test_cards_say_what_batch_norm_saw():
     assert centre in texts[0] and "whole maps in stage" not in texts[0] and whole not in texts[0]
     assert whole in texts[1] and centre not in texts[1]
     assert centre in texts[2] and "and whole maps in stage `whole`" in texts[2]
-    assert whole in card_of("fashion_translated_max_2jet", nine)  # which reads every position
+    name = "fashion_translated_max_2jet"  # which reads every position
+    (first,) = record_of(name).stages
+    last = dataclasses.replace(first, config=first.config.replace(window=False))
+    for stages in ((first,), (last,)):
+        text = card_of(name, nine, stages=stages)
+        assert whole in text and centre not in text
 
 
 def test_cards_name_the_cpu():
