@@ -44,6 +44,17 @@ def jets(image, *, sigma, jet_order=2, zero_order=False, **kwargs):
     return respond(layer, image[..., None])
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+@pytest.mark.parametrize("jet_order, method", [(2, "discrete"), (2, "integrated"), (3, "discrete")])
+def test_whole_numbers_are_pixels_too(jet_order, method, dtype):
+    images = np.random.default_rng(0).integers(0, 256, (2, 9, 9, 3)).astype(dtype)
+    layer = JetLayer(4, sigma=1.0, jet_order=jet_order, method=method)
+    np.testing.assert_array_equal(layer(images), layer(images.astype("float32")))
+    symbolic = keras.Input((9, 9, 3), dtype=dtype)
+    found = keras.Model(symbolic, layer(symbolic)).predict(images, verbose=0)
+    np.testing.assert_allclose(found, layer(images), atol=1e-3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("jet_order", JET_ORDERS)
 def test_derivatives_of_polynomials(jet_order, method):

@@ -197,6 +197,7 @@ class JetLayer(keras.layers.Layer):
         if image.shape[0] == 0:  # TensorFlow gives an empty convolution the shape of its input
             size = image.shape[1:3] if self._any_size else plan.output_size
             return ops.zeros((0, *size, self.filters), self.compute_dtype)
+        image = ops.cast(image, self.compute_dtype)  # Keras leaves integers as they are
         if self._any_size:
             image, rows = self._padded(image, plan)
             columns = rows
