@@ -184,6 +184,15 @@ def test_centre(size, rows, columns):
     np.testing.assert_allclose(SpatialSelection("centre")([x])[:, 0], expected, atol=1e-6)
 
 
+def test_the_centre_of_maps_of_any_size():
+    images = keras.Input((None, None, 3))
+    model = keras.Model(images, SpatialSelection()([images]))
+    for size in ((5, 7), (4, 3)):
+        x = draw((None, *size, 3))
+        expected = SpatialSelection()([x])
+        np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-6)
+
+
 def test_spatial_max_of_maps_of_several_sizes():
     x = draw(MAPS)
     expected = np.stack([tensor.max(axis=(1, 2)) for tensor in x], axis=1)

@@ -14,6 +14,9 @@ class ScaleBatchNormalization(keras.layers.Layer):
     moments, so every scale channel counts the same, however many samples its window has, and the
     scale channels stay copies of one network. Takes one tensor or a list of tensors.
 
+    The variance is that of float32 moments about zero: it is not meant for features whose mean is
+    more than a hundred times their standard deviation.
+
     Args:
         momentum: how much of the moving statistics is kept at every step.
         epsilon: added to the variance.

@@ -46,8 +46,7 @@ class SpatialSelection(keras.layers.Layer):
 
 
 def _centre(tensor):
-    height, width = tensor.shape[1:3]
-    rows, columns = (slice((n - 1) // 2, n // 2 + 1) for n in (height, width))
+    rows, columns = (slice((n - 1) // 2, n // 2 + 1) for n in ops.shape(tensor)[1:3])
     return ops.mean(tensor[:, rows, columns], axis=(1, 2))
 
 
