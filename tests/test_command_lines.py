@@ -199,11 +199,15 @@ def test_packages_are_imported_before_their_main(command, arguments, expected, m
         (ROOT / "gdn_keras" / "datasets" / "__main__.py", True),
         (ROOT / "demo.py", False),
         ("/home/me/training/__main__.py", False),
+        ("/home/me/gdn-keras.py", False),
         ("", False),
     ],
     ids=str,
 )
-def test_programs_are_known_by_their_path(program, expected, monkeypatch):
+def test_programs_are_known_by_their_path(program, expected, tmp_path, monkeypatch):
+    prompt = tmp_path / "gdn-keras"  # a prompt in a clone of that name is no command line
+    prompt.mkdir()
+    monkeypatch.chdir(prompt)
     monkeypatch.setattr(sys, "argv", [str(program)])
     assert quiet.is_command_line() is expected
 

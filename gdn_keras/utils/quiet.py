@@ -16,12 +16,14 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 def is_command_line() -> bool:
     """Whether this process is `gdn-keras`, `python -m gdn_keras…`, or one of the clone's own."""
-    program = Path((sys.argv or [""])[0]).resolve()
+    if not (sys.argv and sys.argv[0]):  # a prompt
+        return False
+    program = Path(sys.argv[0]).resolve()
     if program.name == "-m":  # Python imports the package before it has found the `__main__` in it
         module = sys.orig_argv[-len(sys.argv)].removeprefix("-m")
         return module.partition(".")[0] == "gdn_keras"
     if program.name != "__main__.py":
-        return program.stem == "gdn-keras"
+        return program.name in ("gdn-keras", "gdn-keras.exe")
     package = Path(__file__).resolve().parents[1]
     is_clone = (package.parent / "pyproject.toml").is_file()  # in a wheel, others are next to it
     return package in program.parents or (is_clone and program.parents[1] == package.parent)
