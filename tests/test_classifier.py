@@ -69,6 +69,23 @@ def test_no_images_give_no_predictions(model):
     assert model.classify([]) == []
 
 
+def test_only_the_colours_of_a_canvas_are_changed(model, garments):
+    expected = model.classify(garments[1][0], top=10)
+    canvas = garments[1][0]
+    opaque = np.full_like(canvas, 255)
+    for channels in ((canvas,) * 3, (canvas, canvas, canvas, opaque)):
+        assert model.classify(np.concatenate(channels, axis=2), top=10) == expected
+
+
+def test_pillow_images_are_what_they_show(model, garments):
+    """A palette has its colours in any order."""
+    grey = Image.open(garments[0][0])
+    palette = Image.fromarray(255 - np.asarray(grey)).convert("P")
+    palette.putpalette([255 - value for value in range(256) for _ in range(3)])
+    alone, *found = model.classify([garments[0][0], grey, palette])
+    assert found == [alone, alone]
+
+
 def test_another_fit(model, garments):
     paths, canvases = garments
     path = paths[0]

@@ -11,6 +11,7 @@ import numpy as np
 from gdn_keras import datasets
 from gdn_keras.config import GaussDerNetConfig
 from gdn_keras.model import GaussDerNet
+from gdn_keras.utils.image_files import convert_image
 from gdn_keras.utils.pixels import in_pixel_range
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ class ImageClassifier(GaussDerNet):
         >>> model.classify(["a.png", "b.png"])          # one `Prediction` each
 
         Args:
-            images: the path of an image file, or pixels of shape (height, width, colour) or
-                (height, width), uint8 or in the network's `pixel_range`; or several of them, as a
-                list or as an array of four axes. An array of the network's input size is used
-                unchanged; all else is fitted.
+            images: the path of an image file, a Pillow image, or pixels of shape (height, width,
+                colour) or (height, width), uint8 or in the network's `pixel_range`; or several
+                of them, as a list or as an array of four axes. An image of the network's input
+                size is only made grey or colour; all else is fitted.
             top: how many classes.
             fit: how images are fitted, one of `gdn_keras.classify.FITS`. Default: "trained" if
                 the network's data set is known, otherwise "contain".
@@ -71,13 +72,19 @@ class ImageClassifier(GaussDerNet):
         return predictions if several else predictions[0]
 
     def _fitted(self, image, fit: str) -> np.ndarray:
+        from PIL import Image
+
         from gdn_keras.classify import read_image
 
+        if isinstance(image, Image.Image):
+            image = convert_image(image, "image", [], mode=None)
         if not isinstance(image, (str, os.PathLike)):
             image = np.asarray(image)
             pixels = image[..., None] if image.ndim == 2 else image
-            if pixels.shape == (*self.config.input_size, self.config.input_channels):
-                return self._in_range(pixels)
+            if pixels.shape[:2] == self.config.input_size:
+                if pixels.shape[2:] == (self.config.input_channels,):
+                    return self._in_range(pixels)
+                fit = "original"  # only its colours are changed
         trained = {"dataset": self.dataset, "train_sizes": self.train_sizes}
         return self._in_range(read_image(image, config=self.config, fit=fit, **trained).pixels)
 
