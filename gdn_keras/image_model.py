@@ -50,11 +50,24 @@ class ImageModel(keras.Model):
     def _check_images(self, images) -> None:
         if isinstance(images, dict) and len(images) == 1:
             (images,) = images.values()
+        elif isinstance(images, (list, tuple)):
+            images = _one_of(images)
         expected, shape = self.input_shape, _shape_of(images)
         if isinstance(images, _PLAIN):
             check_pixels(images)
         if shape is None or len(shape) != 4 or shape[1:] != expected[1:]:
             raise ValueError(_wrong_shape(expected, shape))
+
+
+def _one_of(images):
+    """What is in a list of one input, as Keras takes it; it would take more as several inputs."""
+    if len(images) == 1 and len(getattr(images[0], "shape", ())) == 4:
+        return images[0]
+    raise ValueError(
+        "Images must be one array of shape (batch, height, width, channels); `np.stack(images)` "
+        f"makes one of arrays of the same shape. Received: a {type(images).__name__} of "
+        f"{len(images)}."
+    )
 
 
 def _shape_of(images) -> tuple[int | None, ...] | None:
@@ -79,6 +92,8 @@ def _wrong_shape(expected, received) -> str:
     if len(received) == 3:
         missing = "[None]" if received[-1] == channels else "[..., None]"
         return f"{text}. An axis is missing: `images{missing}` adds it."
+    if received[1:] == (channels, height, width):
+        return f"{text}. `np.moveaxis(images, 1, -1)` moves the channels to the end."
     if len(received) == 4 and received[3] not in (channels, None):
         return f"{text}. `gdn_keras.adapt` with `input_channels` changes between grey and colour."
     return (

@@ -158,6 +158,34 @@ def test_batches_of_one_and_of_none(selection, pooling):
     assert evaluate(model.scale_logits_model(), images[:0]).shape == (0, 2, 3)
 
 
+def test_a_list_of_one_batch_is_that_batch():
+    model = small_model()
+    images = random_images(model.config)
+    expected = model.predict(images, verbose=0)
+    np.testing.assert_array_equal(model.predict([images], verbose=0), expected)
+    np.testing.assert_array_equal(model([images]), model(images))
+    symbolic = keras.Input(images.shape[1:])
+    np.testing.assert_allclose(
+        keras.Model(symbolic, model([symbolic])).predict(images, verbose=0), expected, atol=1e-5
+    )
+
+
+def test_a_list_of_images_is_no_batch():
+    model = small_model()
+    images = random_images(model.config)
+    for wrong in (list(images), [images[0]], [images, images]):
+        for use in (model, model.predict_on_batch):
+            with pytest.raises(ValueError, match=f"np.stack.*Received: a list of {len(wrong)}"):
+                use(wrong)
+
+
+def test_channels_in_front_are_told():
+    model = small_model()
+    images = random_images(model.config)
+    with pytest.raises(ValueError, match=r"Received: .*np.moveaxis\(images, 1, -1\)"):
+        model(np.moveaxis(images, -1, 1))
+
+
 def test_whole_numbers_are_pixels_too():
     model = small_model()
     images = random_images(model.config).round()
