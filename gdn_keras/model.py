@@ -264,6 +264,13 @@ def adapt(model: GaussDerNet, **changes: Any) -> GaussDerNet:
     for `input_channels`: a network for colour images takes grey ones as if all three channels had
     their values, and a network for grey images takes the luma of colour ones.
     """
+    classes = changes.get("num_classes", model.config.num_classes)
+    if classes != model.config.num_classes:
+        raise ValueError(
+            f"`num_classes` must be {model.config.num_classes}, as in the network; "
+            "`gdn_keras.zoo.load` with `num_classes` gives one of the zoo a new last layer. "
+            f"Received: num_classes={classes}."
+        )
     config = model.config.replace(**changes)
     new = _rebuild(model, config=config)
     copy_weights(

@@ -199,6 +199,11 @@ def test_images_of_another_shape_than_before():
     assert model.predict(images, verbose=0).shape == (4, 3)  # not broken by them
 
 
+def test_adapting_gives_no_other_classes():
+    with pytest.raises(ValueError, match="must be 3, as in the network.*Received: num_classes=5"):
+        adapt(small_model(), num_classes=5)
+
+
 @pytest.mark.parametrize("name", ["fashion_avg_2jet", "fashion_avg_3jet", "cifar_avg_2jet"])
 def test_adaptive_sampling_deviates_little_and_less_when_denser(name):
     """Deviation of the logits from those of every pixel, relative to how they vary with class."""
