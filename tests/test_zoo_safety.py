@@ -4,6 +4,7 @@ import json
 import shutil
 
 import h5py
+import keras
 import numpy as np
 import pytest
 from zoo_tools import tiny_config, tiny_model, weights_of, write_tiny
@@ -286,6 +287,14 @@ def test_a_changed_config_is_rejected(folder):
 def test_folders_from_before_the_hash_of_the_config_are_read(folder):
     edit_json(folder / "metrics.json", config_sha256=...)
     assert zoo.verify(folder) < 1e-4
+
+
+def test_verify_computes_in_float32_whatever_the_policy_is(folder):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        assert zoo.verify(folder) < 1e-4
+    finally:
+        keras.config.set_dtype_policy("float32")
 
 
 def test_verify_notices_a_forged_config(folder):

@@ -211,7 +211,7 @@ def verify(name: str | os.PathLike, *, key: str | os.PathLike | None = None, **w
     if key is not None:
         check_signature(folder.path, key=key)
     golden = folder.metrics.golden
-    model = load(name, **where)
+    model = load(name, dtype="float32", **where)  # whatever the global policy is
     images = datasets.load_samples(golden.sample_set).images
     if not all(0 <= index < len(images) for index in golden.indices):
         raise ValueError(
