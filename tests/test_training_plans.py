@@ -134,10 +134,13 @@ def test_relatives_of_other_kinds():
 def test_single_channels_that_lend_their_weights_see_whole_maps_in_the_end():
     for recipe in trained():
         lends = any(other.transfer_from == recipe.name for other in RECIPES.values())
-        plan = plan_run(recipe, budget="cpu", finished=set())
-        names = [stage.name for stage in plan.stages]
-        assert names == ["single", "whole"] if lends else "whole" not in names
-        assert not lends or [stage.config.window for stage in plan.stages] == [True, False]
+        for name in (recipe.name, f"{recipe.name}@holdout"):  # a trial is trained alike
+            stages = plan_run(
+                dataclasses.replace(recipe, name=name), budget="cpu", finished=set()
+            ).stages
+            names = [stage.name for stage in stages]
+            assert names == ["single", "whole"] if lends else "whole" not in names
+            assert not lends or [stage.config.window for stage in stages] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def plan_run(
             settings = settings[-1:]
         else:
             settings = (settings[-1] | _last_changes(recipe, other, settings),)
-    if recipe.name in _LENDERS:
+    if recipe.name.partition("@")[0] in _LENDERS and recipe.group != OWN:
         settings += (_WHOLE,)
     stages = tuple(_cpu_stage(recipe, main, **stage) for stage in settings)
     if exact_phase is not None:
