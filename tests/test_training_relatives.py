@@ -281,3 +281,22 @@ def test_a_network_of_the_zoo_is_measured_without_its_run(single, place, capsys)
     assert after.card == before.card
     for way in ("accuracy", "exact_accuracy", "matched_accuracy", "golden", "weights_sha256"):
         assert getattr(after.metrics, way) == getattr(before.metrics, way), way
+
+
+def test_what_the_zoo_has_replaced_is_not_measured(single, place, tmp_path):
+    """Nor published, although a copy of it was made to measure it."""
+    shutil.copytree(single.zoo, place.zoo)
+    assert place("evaluate", "tiny_single") == 0
+    newer = Place(single.data, tmp_path / "newer")
+    shutil.copytree(single.zoo, newer.zoo)
+    both = ("evaluate", "tiny_single", "--exact", "--matched")
+    for words in (("run", "tiny_single", "--more", "0.5"), both, ("publish", "tiny_single")):
+        assert newer(*words) == 0
+    shutil.rmtree(place.zoo)
+    shutil.copytree(newer.zoo, place.zoo)
+    assert place.workspace.record("tiny_single", seed=0).images_seen == 1280 + 320
+    assert place(*both) == place("publish", "tiny_single") == 0
+    expected, found = (
+        gdn_keras.zoo.read_folder(zoo / "tiny_single").metrics for zoo in (newer.zoo, place.zoo)
+    )
+    assert found.weights_sha256 == expected.weights_sha256 and found.accuracy == expected.accuracy

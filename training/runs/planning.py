@@ -25,7 +25,7 @@ def run_command(name: str, *, seed: int, trial: Trial) -> str:
 def finished_folder(recipe: Recipe, *, workspace: Workspace, seed: int, trial: Trial) -> Path:
     """The folder of a finished run; one that is only in the zoo is restored from there."""
     folder = workspace.run_folder(recipe.name, seed=seed)
-    if not (folder / RECORD).exists() and not state.exists(folder):
+    if workspace.run_record(recipe.name, seed=seed) is None and not state.exists(folder):
         workspace.restore_run(recipe.name, seed=seed)
     if not (folder / RECORD).exists():
         command = run_command(recipe.name.partition("@")[0], seed=seed, trial=trial)

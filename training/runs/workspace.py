@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gdn_keras import zoo
 from gdn_keras.utils.files import replace_file
+from gdn_keras.zoo.folder import WEIGHTS_FILE
 from gdn_keras.zoo.registry import checkout
 
 from .. import CHECKOUT
@@ -20,6 +22,8 @@ from .state import RECORD, WEIGHTS, read_record
 
 if TYPE_CHECKING:
     from gdn_keras.model import GaussDerNet
+
+RESTORED = "restored"  # an empty file in the folder of a run that is a copy of one in the zoo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,8 @@ class Workspace:
 
     def status(self, name: str, *, seed: int) -> str:
         """trained, in progress (perhaps trained further) or open."""
-        folder = self.run_folder(name, seed=seed)
-        record = read_record(folder)
-        if record is None and state.exists(folder):
+        record = self.run_record(name, seed=seed)
+        if record is None and state.exists(self.run_folder(name, seed=seed)):
             return "in progress"
         if record is not None and self.is_published(name):
             published = self.published_record(name)
@@ -82,9 +85,18 @@ class Workspace:
             json.loads((self.zoo / name / zoo.RECIPE_FILE).read_text(encoding="utf-8"))
         )
 
+    def run_record(self, name: str, *, seed: int) -> RunRecord | None:
+        """The record of a finished run; None also for a copy of weights that the zoo had once."""
+        folder = self.run_folder(name, seed=seed)
+        if (folder / RESTORED).exists() and self.is_published(name):
+            published = self.zoo / name / WEIGHTS_FILE
+            if not filecmp.cmp(folder / WEIGHTS, published, shallow=False):
+                return None
+        return read_record(folder)
+
     def record(self, name: str, *, seed: int) -> RunRecord | None:
         """The record of a finished run or else of the zoo; None if there is neither."""
-        record = read_record(self.run_folder(name, seed=seed))
+        record = self.run_record(name, seed=seed)
         if record is None and self.is_published(name):
             record = self.published_record(name)
         return record
@@ -119,6 +131,9 @@ class Workspace:
         published = zoo.read_folder(self.zoo / name)
         folder = self.run_folder(name, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("*.json"):  # the record and the accuracies of other weights
+            file.unlink()
+        (folder / RESTORED).touch()
         replace_file(folder / WEIGHTS, content=published.weights_file.read_bytes())
         ancestors = self.lineage(name, seed=seed)[1:]
         state.write_record(folder, record.replace(ancestors=ancestors, config=published.config))
@@ -129,7 +144,7 @@ class Workspace:
         from gdn_keras.zoo.weights import assign_weights, read_weights
 
         folder = self.run_folder(name, seed=seed)
-        record = read_record(folder)
+        record = self.run_record(name, seed=seed)
         if record is None:
             return zoo.load(self.zoo / name)
         model = build_model(record.config, dtype="float32")
