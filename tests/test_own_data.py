@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -244,6 +245,23 @@ def test_validation_is_kept_apart_or_taken_for_the_test(tmp_path):
     assert [len(record.split[s]) for s in ("train", "validation", "test")] == [24, 3, 3]
     folder = write_folder(tmp_path / "b", split=lambda n: "val" if n % 10 == 9 else "train")
     assert set(own_record(datasets.from_folder(folder, **LOOK)).split) == {"train", "test"}
+
+
+@pytest.mark.parametrize("splits", [("train", "test"), ("Training", "val")])
+def test_splits_are_not_taken_for_classes(tmp_path, splits):
+    folder = write_folder(tmp_path / "pets", split=lambda n: splits[n % 10 == 9])
+    shutil.copytree(folder / splits[0], folder / "unlabelled")
+    message = f"{folder} must have no other folders .*underscore. Received: unlabelled"
+    with pytest.raises(ValueError, match=message):
+        datasets.from_folder(folder, **LOOK)
+    (folder / "unlabelled").rename(folder / "_unlabelled")
+    assert datasets.from_folder(folder, **LOOK).num_images == (27, 3)
+
+
+def test_a_class_may_have_the_name_of_a_split(tmp_path):
+    folder = write_folder(tmp_path / "vehicles")
+    (folder / "cat").rename(folder / "train")
+    assert datasets.from_folder(folder, **LOOK).class_names == ("dog", "owl", "train")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ def from_folder(
 ) -> DataSet:
     """Image files in one sub-folder per class, or in train/, test/ (and validation/) of these.
 
+    Folders whose names begin with a dot or an underscore are left out.
+
     >>> birds = from_folder("birds", canvas=64, surroundings="mirrored")
     >>> print(report(birds))
 
@@ -73,7 +75,7 @@ def from_folder(
         raise FileNotFoundError(f"There is no folder {path}.")
     folders = _visible(path)
     tops = {folder: _SPLITS.get(folder.name.lower()) for folder in folders}
-    if folders and all(tops.values()):
+    if _are_splits(path, tops):
         classes = [(split, folder) for top, split in tops.items() for folder in _visible(top)]
     else:
         classes = [(None, folder) for folder in folders]
@@ -326,6 +328,18 @@ def _open(
 
 def _visible(path: Path) -> list[Path]:
     return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(_HIDDEN))
+
+
+def _are_splits(path: Path, tops: Mapping[Path, str | None]) -> bool:
+    """Whether the folders in `path`, with what each may stand for, are splits and not classes."""
+    others = [folder.name for folder, split in tops.items() if split is None]
+    both = "train" in tops.values() and {"validation", "test"} & set(tops.values())
+    if both and others:
+        raise ValueError(
+            f"{path} must have no other folders next to those of its splits: move them, or begin "
+            f"their names with an underscore. Received: {', '.join(others)}."
+        )
+    return bool(tops) and not others
 
 
 def _is_hidden(path: Path) -> bool:
