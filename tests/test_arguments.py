@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -126,6 +128,16 @@ def test_what_the_annotations_allow_is_taken(arguments):
 def test_what_the_annotations_exclude_is_refused(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         example(**arguments)
+
+
+@pytest.mark.parametrize("hint", [Sequence[np.ndarray], Sequence[float], tuple[int, ...]])
+def test_an_array_is_checked_without_copying_its_pixels(hint):
+    images = np.zeros((500, 32, 32, 3), np.uint8)
+    tracemalloc.start()
+    assert checks.has_type(images, hint) == (hint == Sequence[np.ndarray])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < images.nbytes / 2
 
 
 def test_a_checked_function_keeps_its_signature():

@@ -289,12 +289,23 @@ def test_mistakes(options, message):
         (IMAGES / 255, LABELS, r"image 0 must be uint8 .* Received: dtype float64"),
         (IMAGES[:5], LABELS, "Received: 30 of dtype int64 for 5 images"),
         (IMAGES, LABELS - 1, "`labels` must not be negative"),
-        (IMAGES, LABELS / 1, "`labels` must be a sequence of integers"),
+        (IMAGES, LABELS / 1, "`labels` must be whole numbers.* dtype float64 for 30 images"),
+        (IMAGES, "cat", "`labels` must be an array of real numbers or a sequence of integers"),
+        (LABELS, LABELS, "image 0 must be uint8 .* Received: dtype int64"),
     ],
 )
 def test_arrays_that_are_no_images_with_labels(images, labels, message):
     with pytest.raises(ValueError, match=message):
         datasets.from_arrays(images, labels, name="pets")
+
+
+def test_labels_as_of_keras_datasets():
+    pets = datasets.from_arrays(IMAGES, LABELS[:, None], name="pets", **LOOK)
+    assert pets.num_images == (24, 6)
+    pets = datasets.from_arrays(
+        IMAGES, LABELS, test=(IMAGES[::5], LABELS[::5, None]), name="pets", **LOOK
+    )
+    assert pets.num_images == (30, 6)
 
 
 def test_a_split_whose_labels_are_secret_is_left_out():

@@ -134,10 +134,10 @@ def from_npz(
 @checked
 def from_arrays(
     images: Sequence[np.ndarray],
-    labels: Sequence[int],
+    labels: np.ndarray | Sequence[int],
     *,
     name: str,
-    test: tuple[Sequence[np.ndarray], Sequence[int]] | None = None,
+    test: tuple[Sequence[np.ndarray], np.ndarray | Sequence[int]] | None = None,
     class_names: Sequence[str] | None = None,
     **options: Any,
 ) -> DataSet:
@@ -145,7 +145,7 @@ def from_arrays(
 
     Args:
         images: an array `(n, h, w[, c])`, or a sequence of `(h, w[, c])`.
-        labels: whole numbers from 0, one per image.
+        labels: whole numbers from 0, one per image; `(n, 1)` as of `keras.datasets` is fine.
         test: images and labels to test on. Default: a share of every class.
         class_names: in the order of the labels. Default: "0", "1", …
         name, **options: see the options at the top of this page.

@@ -136,7 +136,7 @@ def _is_finite(value: numbers.Real) -> bool:
 
 def _items(value: Any) -> list | tuple | None:
     if isinstance(value, np.ndarray) and value.ndim:
-        return value.tolist()
+        return list(value)  # rows are views; `tolist` would copy a whole set of images
     return value if isinstance(value, list | tuple | range) else None
 
 

@@ -67,8 +67,8 @@ class Look:
 
         if isinstance(image, Path):
             image, _ = decode_image(image)
-        elif isinstance(image, np.ndarray):
-            image = Image.fromarray(_check_pixels(image, name))
+        elif not isinstance(image, Image.Image):
+            image = Image.fromarray(_check_pixels(np.asarray(image), name))
         image = convert_image(image, name, [], mode={1: "L", 3: "RGB", None: None}[self.channels])
         scale = self.side / max(image.size)
         resized = tuple(max(1, round(scale * n)) for n in image.size)
