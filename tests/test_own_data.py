@@ -184,6 +184,62 @@ def test_a_split_that_was_written_down_must_still_fit(tmp_path):
         datasets.from_folder(folder, name="cats")
 
 
+def test_options_that_a_written_split_does_not_have_are_refused(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    first = datasets.from_folder(folder, seed=5, **LOOK)
+    for options in ({}, {"seed": 5}, {"test_share": 0.2}, {"class_names": CLASSES}):
+        assert own_record(datasets.from_folder(folder, **options)) == own_record(first)
+    words = "as in .*pets.split.json: leave it out, or delete that file to split again. Received"
+    with pytest.raises(ValueError, match=f"`seed` must be 5, {words}: seed=0"):
+        datasets.from_folder(folder, seed=0)
+    with pytest.raises(ValueError, match=f"`test_share` must be 0.2, {words}: test_share=0.5"):
+        datasets.from_folder(folder, test_share=0.5)
+
+
+def test_names_of_folders_can_be_put_in_order_but_not_replaced(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    options = {"record": None, **LOOK}
+    assert datasets.from_folder(folder, class_names=CLASSES[::-1], **options).num_images == (24, 6)
+    with pytest.raises(ValueError, match="`class_names` .*cat, cow, and images of dog, owl"):
+        datasets.from_folder(folder, class_names=("cat", "cow"), **options)
+
+
+def test_a_record_that_does_not_have_the_seed_stays_valid(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    split = own_record(datasets.from_folder(folder, **LOOK)).split
+    written = tmp_path / "pets.split.json"
+    record = json.loads(written.read_text())
+    del record["seed"], record["test_share"]
+    written.write_text(json.dumps(record))
+    assert own_record(datasets.from_folder(folder, seed=5)).split == split
+
+
+def test_a_split_of_the_source_has_no_seed(tmp_path):
+    record = own_record(open_folder(tmp_path))
+    assert record.seed is None and record.test_share is None
+
+
+@pytest.mark.parametrize("first, then", [(None, ("a", "b", "c")), (("a", "b", "c"), CLASSES)])
+def test_names_of_classes_are_those_of_the_record(tmp_path, first, then):
+    np.savez(tmp_path / "pets.npz", images=IMAGES, labels=LABELS)
+    pets = datasets.from_npz(tmp_path / "pets.npz", class_names=first, **LOOK)
+    assert datasets.from_npz(tmp_path / "pets.npz").class_names == pets.class_names
+    with pytest.raises(ValueError, match="`class_names` must be .*pets.npz.split.json"):
+        datasets.from_npz(tmp_path / "pets.npz", class_names=then)
+
+
+def test_a_folder_and_a_file_of_one_name_have_their_own_records(tmp_path):
+    folder = write_folder(tmp_path / "pets")
+    np.savez(tmp_path / "pets.npz", images=IMAGES, labels=LABELS)
+    opened = [
+        datasets.from_folder(folder, **LOOK),
+        datasets.from_npz(tmp_path / "pets.npz", **LOOK),
+    ]
+    written = [tmp_path / "pets.split.json", tmp_path / "pets.npz.split.json"]
+    for dataset, file in zip(opened, written, strict=True):
+        assert json.loads(file.read_text())["class_names"] == list(dataset.class_names)
+
+
 @pytest.mark.parametrize("text", ["[]", '{"split": []}', "{", "null"])
 def test_a_damaged_record_is_named(tmp_path, text):
     folder = write_folder(tmp_path / "pets")
@@ -289,6 +345,7 @@ def test_mistakes(options, message):
         (IMAGES / 255, LABELS, r"image 0 must be uint8 .* Received: dtype float64"),
         (IMAGES[:5], LABELS, "Received: 30 of dtype int64 for 5 images"),
         (IMAGES, LABELS - 1, "`labels` must not be negative"),
+        (IMAGES[:3], range(3), "images to train on. Received: none of 0, 1, 2 in the split"),
         (IMAGES, LABELS / 1, "`labels` must be whole numbers.* dtype float64 for 30 images"),
         (IMAGES, "cat", "`labels` must be an array of real numbers or a sequence of integers"),
         (LABELS, LABELS, "image 0 must be uint8 .* Received: dtype int64"),

@@ -30,7 +30,7 @@ from gdn_keras.datasets.arrays import readable
 from gdn_keras.datasets.dataset import DataSet
 from gdn_keras.datasets.own.build import Item, build
 from gdn_keras.datasets.own.dataset import own_record, read_record
-from gdn_keras.datasets.own.record import Look, check_name
+from gdn_keras.datasets.own.record import Look, OwnRecord, check_name
 from gdn_keras.utils.checks import checked
 from gdn_keras.utils.files import replace_file
 
@@ -67,7 +67,7 @@ def from_folder(
 
     Args:
         path: the folder. What cannot be read as an image is left out and reported.
-        record: default: NAME.split.json next to the folder; None: not written.
+        record: default: NAME.split.json next to the folder or file; None: not written.
         name, **options: see the options at the top of this page.
     """
     path = Path(path)
@@ -90,13 +90,10 @@ def from_folder(
             f"{path} must have one sub-folder per class with image files in it, or train/ and "
             f"test/ with these. Received: {len(folders)} sub-folders, no files in them."
         )
+    record = _beside(path.resolve(), record)
+    default = _name(path.resolve().name)
     return _open(
-        items,
-        name=name,
-        default_name=_name(path.resolve().name),
-        class_names=sorted({item.label for item in items}),
-        record=_beside(path.resolve(), record),
-        **options,
+        items, name=name, default_name=default, record=record, given=_written(record), **options
     )
 
 
@@ -128,7 +125,7 @@ def from_npz(
         )
     options.setdefault("class_names", data.get("class_names"))
     options |= {"name": name, "default_name": _name(path.stem)}
-    return _from_parts(parts, record=_beside(path.with_suffix(""), record), **options)
+    return _from_parts(parts, record=_beside(path, record), **options)
 
 
 @checked
@@ -254,8 +251,15 @@ def report(dataset: DataSet) -> str:
 # === What they share ===
 
 
-def _from_parts(parts, *, class_names: Iterable[str] | None = None, **options: Any) -> DataSet:
+def _from_parts(
+    parts,
+    *,
+    class_names: Iterable[str] | None = None,
+    record: str | os.PathLike | None = None,
+    **options: Any,
+) -> DataSet:
     """`parts`: split, or None -> images and labels."""
+    given = _written(record)
     items = []
     highest = -1
     for split, (images, labels) in parts.items():
@@ -278,14 +282,16 @@ def _from_parts(parts, *, class_names: Iterable[str] | None = None, **options: A
             (f"{prefix}{number}", image, int(label), split)
             for number, (image, label) in enumerate(zip(images, labels, strict=True))
         ]
-    names = tuple(map(str, range(highest + 1) if class_names is None else class_names))
+    if class_names is None:
+        class_names = given.class_names if given else range(highest + 1)
+    names = tuple(map(str, class_names))
     if highest >= len(names):
         raise ValueError(
             f"`class_names` must be names of all classes. Received: {len(names)} names, and the "
             f"label {highest}."
         )
     items = [Item(name, image, names[label], split) for name, image, label, split in items]
-    return _open(items, class_names=names, **options)
+    return _open(items, class_names=names, record=record, given=given, **options)
 
 
 def _open(
@@ -293,37 +299,46 @@ def _open(
     *,
     name: str | None,
     default_name: str = "own",
-    class_names: Iterable[str],
+    class_names: tuple[str, ...] | None = None,
     record: str | os.PathLike | None = None,
-    test_share: float = 0.2,
-    seed: int = 0,
+    given: OwnRecord | None = None,
+    test_share: float | None = None,
+    seed: int | None = None,
     **look: Any,
 ) -> DataSet:
-    file = Path(record) if record is not None else None
-    given = read_record(file) if file is not None and file.is_file() else None
+    """`class_names`: default: the labels. `given` is what `record` has, if it is there."""
     if given is not None:
-        asked = look | {"name": name}
-        name = given.name if name is None else name
-        for key, value in asked.items():
-            if value is not None and value != getattr(given, key):
-                raise ValueError(
-                    f"`{key}` must be {getattr(given, key)!r}, as in {file}; or delete that file. "
-                    f"Received: {key}={value!r}."
-                )
+        asked = {"name": name, "class_names": class_names, "test_share": test_share, "seed": seed}
+        _check_asked(look | asked, given=given, file=record)
+        name = given.name
     name = sets.check_free(check_name(name or default_name))
     dataset = build(
         items,
         name=name,
         look=given.look if given else Look(**look),
-        class_names=class_names,
+        class_names=class_names or sorted({item.label for item in items}),
         given=given,
-        test_share=test_share,
-        seed=seed,
+        test_share=0.2 if test_share is None else test_share,
+        seed=0 if seed is None else seed,
         total=len(items),
     )
-    if file is not None and given is None:
-        replace_file(file, content=own_record(dataset).to_json())
+    if record is not None and given is None:
+        replace_file(Path(record), content=own_record(dataset).to_json())
     return dataset
+
+
+def _written(record: str | os.PathLike | None) -> OwnRecord | None:
+    return read_record(record) if record is not None and Path(record).is_file() else None
+
+
+def _check_asked(asked: Mapping[str, Any], *, given: OwnRecord, file: str | os.PathLike) -> None:
+    for key, value in asked.items():
+        recorded = getattr(given, key)
+        if value is not None and recorded is not None and value != recorded:
+            raise ValueError(
+                f"`{key}` must be {recorded!r}, as in {file}: leave it out, or delete that file "
+                f"to split again. Received: {key}={value!r}."
+            )
 
 
 def _visible(path: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,8 @@ def build(
 
     class_names = given.class_names if given else tuple(map(str, class_names))
     _check_classes(class_names)
+    if not 0 < test_share < 1:
+        raise ValueError(f"`test_share` must be between 0 and 1. Received: {test_share}.")
     read, broken = [], {}
     for item in show_progress(items, total=total, unit="img", desc=name, leave=False):
         try:
@@ -60,7 +63,12 @@ def build(
         reason = next(iter(broken.values()), "there are none")
         raise ValueError(f"{name}: no image could be read ({reason}).")
     channels = look.channels or max(pixels.shape[-1] for _, pixels, _ in read)
-    wanted = given.split if given else _split([i for i, _, _ in read], test_share, seed)
+    chance = {}
+    if given:
+        wanted = given.split
+    elif (wanted := _split([item for item, _, _ in read])) is None:
+        chance = {"test_share": test_share, "seed": seed}
+        wanted = _split_by_chance([item for item, _, _ in read], **chance)
     found = {item.name: (item.label, pixels) for item, pixels, _ in read}
     unknown = len(found.keys() - {n for names in wanted.values() for n in names})
     if unknown:
@@ -69,7 +77,7 @@ def build(
             "out. Delete its file to split again.",
             stacklevel=3,
         )
-    parts = {}
+    counts = {}
     for split, names in wanted.items():
         missing = [n for n in names if n not in found]
         if missing:
@@ -77,21 +85,22 @@ def build(
                 f"{name} must have all images of its split, {len(names):,} for {split!r}. "
                 f"Missing or broken: {len(missing):,}, first {missing[0]!r}."
             )
-        parts[split] = Arrays(
+        labels = Counter(found[n][0] for n in names)
+        if without_name := labels.keys() - set(class_names):
+            raise ValueError(
+                "`class_names` must be names of all classes. Received: "
+                f"{', '.join(class_names)}, and images of {', '.join(sorted(without_name))}."
+            )
+        counts[split] = {label: labels[label] for label in class_names}
+    _check_counts(counts)
+    parts = {
+        split: Arrays(
             np.stack([_with_channels(found[n][1], channels) for n in names]),
             np.array([class_names.index(found[n][0]) for n in names]),
             class_names,
         )
-    counts = {
-        split: {
-            label: int(count)
-            for label, count in zip(
-                class_names, np.bincount(a.labels, minlength=len(class_names)), strict=True
-            )
-        }
-        for split, a in parts.items()
+        for split, names in wanted.items()
     }
-    _check_counts(counts)
     sizes = sorted((size for _, _, size in read), key=lambda size: size[0] * size[1])
     record = given or OwnRecord(
         name=name,
@@ -101,6 +110,7 @@ def build(
         counts=counts,
         image_sizes=(sizes[0], sizes[-1]),
         broken=broken,
+        **chance,
     )
     samples = _choose_samples(parts["test"])
     return sets.register(make_dataset(record, samples=samples, parts=parts))
@@ -134,18 +144,23 @@ def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
             )
 
 
-def _split(items: list[Item], test_share: float, seed: int) -> dict[str, tuple[str, ...]]:
-    """The split of the source if it has one; otherwise the same share of every class, by chance."""
-    if not 0 < test_share < 1:
-        raise ValueError(f"`test_share` must be between 0 and 1. Received: {test_share}.")
+def _split(items: list[Item]) -> dict[str, tuple[str, ...]] | None:
+    """The split of the source, if it has one."""
     found: dict[str, list[str]] = {}
     for item in items:
         found.setdefault(item.split or "train", []).append(item.name)
     if "test" not in found and "validation" in found:
         found["test"] = found.pop("validation")
-    if "test" in found and "train" in found:
-        order = [split for split in ("train", "validation", "test") if split in found]
-        return {split: tuple(found[split]) for split in order}
+    if "test" not in found or "train" not in found:
+        return None
+    order = [split for split in ("train", "validation", "test") if split in found]
+    return {split: tuple(found[split]) for split in order}
+
+
+def _split_by_chance(
+    items: list[Item], *, test_share: float, seed: int
+) -> dict[str, tuple[str, ...]]:
+    """The same share of every class for testing."""
     by_class: dict[str, list[str]] = {}
     for item in items:
         by_class.setdefault(item.label, []).append(item.name)

@@ -105,6 +105,9 @@ class OwnRecord:
     counts: Mapping[str, Mapping[str, int]]
     image_sizes: tuple[tuple[int, int], ...]
     broken: Mapping[str, str] = field(default_factory=dict)
+    # of a split by chance; None: the source has the split, or the record is an old one
+    test_share: float | None = None
+    seed: int | None = None
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self):
