@@ -248,6 +248,19 @@ def test_mistakes(words, message, data, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "images, message",
+    [(0, "must have one sub-folder per class"), (1, "must have images to train on")],
+)
+def test_images_that_do_not_suffice_leave_no_folder_behind(images, message, tmp_path, capsys):
+    for name in CLASSES:
+        (tmp_path / "clothes" / name).mkdir(parents=True)
+        for number in range(images):
+            Image.new("L", (9, 9)).save(tmp_path / "clothes" / name / f"{number}.png")
+    assert main(command(tmp_path / "clothes", tmp_path / "networks" / "mine")) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "networks").exists()
+
+
 def test_other_folders_are_not_replaced(data, tmp_path, capsys):
     other = tmp_path / "thesis"
     other.mkdir()

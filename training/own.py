@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from gdn_keras import datasets, zoo
 from gdn_keras.datasets import DataSet
+from gdn_keras.datasets.own.dataset import own_record
 from gdn_keras.datasets.sources import find_data
+from gdn_keras.utils.files import replace_file
 from gdn_keras.zoo import ModelInfo
 from gdn_keras.zoo.folder import DATA_FILE, OWN_DATA
 
@@ -55,15 +57,18 @@ def train_own(data: str, output: str, *, options: OwnOptions) -> int:
     open_data = find_data(data)
     workspace = Workspace(runs=output.parent, zoo=output.parent)
     folder = workspace.run_folder(output.name, seed=options.seed)
+    split = folder / DATA_FILE
+    dataset = open_data(
+        name=options.name,
+        record=split if split.exists() else None,
+        seed=options.seed,
+        **_look(like) | {k: v for k, v in options.look.items() if v is not None},
+    )
+    print(datasets.report(dataset), flush=True)
+    recipe = make_recipe(like, dataset, name=output.name, options=options)
     with locking.lock(folder), Stopping() as stop:
-        dataset = open_data(
-            name=options.name,
-            record=folder / DATA_FILE,
-            seed=options.seed,
-            **_look(like) | {k: v for k, v in options.look.items() if v is not None},
-        )
-        print(datasets.report(dataset), flush=True)
-        recipe = make_recipe(like, dataset, name=output.name, options=options)
+        if not split.exists():  # the folder is made only for images that can be used
+            replace_file(split, content=own_record(dataset).to_json())
         record = state.read_record(folder)
         saved = None if record else state.load(folder)
         began = record or (saved and saved[0])
