@@ -145,7 +145,7 @@ def test_objects_grow_and_their_surroundings_are_black_or_mirrored(tmp_path):
 def test_long_images_keep_their_aspect_ratio():
     long = np.full((4, 20, 3), 200, np.uint8)
     look = Look(canvas=40, side=10, surroundings="black")
-    pixels, size = look.apply(long, "long")
+    pixels, size, _ = look.apply(long, "long")
     assert pixels.shape == (10, 10, 3) and size == (20, 4)
     np.testing.assert_array_equal(np.flatnonzero(pixels[:, 5, 0]), [4, 5])  # 4 of 20 are 2 of 10
 
@@ -291,6 +291,17 @@ def test_grey_images_stay_grey_unless_colour_is_asked_for():
     images = next(colour.load_sizes(["1.000"]))[1].images
     assert images.shape[-1] == 3 and (images[..., 0] == images[..., 2]).all()
     assert datasets.from_arrays(IMAGES, LABELS, name="pets", channels=1, **LOOK).channels == 1
+
+
+def test_the_report_says_that_colour_is_lost():
+    few = IMAGES.copy()
+    few[3:] = few[3:, ..., :1]  # grey, in three channels
+    pets = datasets.from_arrays(few, LABELS, name="pets", channels=1, **LOOK)
+    words = "pets: 30 images of 3 classes, 3 of them in colour, taken as grey (--colour keeps it)"
+    assert f"{words}, 8x8 to 8x8 pixels" in datasets.report(pets)
+    for images, channels in ((few, 3), (few, None), (few[..., :1], 1)):
+        pets = datasets.from_arrays(images, LABELS, name="pets", channels=channels, **LOOK)
+        assert re.match("pets: 30 (colour|grey) images of 3 classes, 8x8", datasets.report(pets))
 
 
 def test_validation_is_kept_apart_or_taken_for_the_test(tmp_path):

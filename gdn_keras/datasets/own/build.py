@@ -51,13 +51,14 @@ def build(
     _check_classes(class_names)
     if not 0 < test_share < 1:
         raise ValueError(f"`test_share` must be between 0 and 1. Received: {test_share}.")
-    read, broken = [], {}
+    read, broken, coloured = [], {}, 0
     for item in show_progress(items, total=total, unit="img", desc=name, leave=False):
         try:
-            pixels, size = look.apply(item.image, item.name)
+            pixels, size, lost_colour = look.apply(item.image, item.name)
         except (ValueError, OSError) as error:
             broken[item.name] = str(error).replace(str(item.image), item.name)  # no path of yours
             continue
+        coloured += lost_colour
         read.append((dataclasses.replace(item, image=None), pixels, size))
     if not read:
         reason = next(iter(broken.values()), "there are none")
@@ -110,6 +111,7 @@ def build(
         counts=counts,
         image_sizes=(sizes[0], sizes[-1]),
         broken=broken,
+        coloured=coloured,
         **chance,
     )
     samples = _choose_samples(parts["test"])

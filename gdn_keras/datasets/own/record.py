@@ -58,8 +58,8 @@ class Look:
                 f"twice their size with black surroundings. Received: canvas={self.canvas}."
             )
 
-    def apply(self, image, name: str) -> tuple[np.ndarray, tuple[int, int]]:
-        """Pixels `(side, side, 1 or 3)` and the original width and height.
+    def apply(self, image, name: str) -> tuple[np.ndarray, tuple[int, int], bool]:
+        """Pixels `(side, side, 1 or 3)`, the original width and height, whether colour was lost.
 
         `image` is a path, a Pillow image or an array; one that cannot be used is a ValueError.
         """
@@ -69,12 +69,18 @@ class Look:
             image, _ = decode_image(image)
         elif not isinstance(image, Image.Image):
             image = Image.fromarray(_check_pixels(np.asarray(image), name))
+        coloured = self.channels == 1 and _has_colour(convert_image(image, name, [], mode=None))
         image = convert_image(image, name, [], mode={1: "L", 3: "RGB", None: None}[self.channels])
         scale = self.side / max(image.size)
         resized = tuple(max(1, round(scale * n)) for n in image.size)
         square = (self.side, self.side)
         pixels = fit_image(image, resized=resized, size=square, fill=self.surroundings)
-        return pixels, image.size
+        return pixels, image.size, coloured
+
+
+def _has_colour(image) -> bool:
+    pixels = np.asarray(image)  # of a file in RGB, all pixels may be grey
+    return pixels.ndim == 3 and bool((pixels != pixels[..., :1]).any())
 
 
 def _check_pixels(pixels: np.ndarray, name: str) -> np.ndarray:
@@ -105,6 +111,7 @@ class OwnRecord:
     counts: Mapping[str, Mapping[str, int]]
     image_sizes: tuple[tuple[int, int], ...]
     broken: Mapping[str, str] = field(default_factory=dict)
+    coloured: int = 0  # images in colour that are taken as grey
     # of a split by chance; None: the source has the split, or the record is an old one
     test_share: float | None = None
     seed: int | None = None
@@ -137,7 +144,10 @@ class OwnRecord:
 
     def report(self) -> str:
         """What was found, for people."""
-        kind = {1: "grey", 3: "colour"}[self.channels]
+        kind, lost = {1: "grey images", 3: "colour images"}[self.channels], ""
+        if self.coloured:
+            kind = "images"
+            lost = f"{self.coloured:,} of them in colour, taken as grey (--colour keeps it), "
         total = sum(map(len, self.split.values()))
         small, large = (f"{width}x{height}" for width, height in self.image_sizes)
         rows = [
@@ -145,7 +155,7 @@ class OwnRecord:
             for name in self.class_names
         ]
         lines = [
-            f"{self.name}: {total:,} {kind} images of {len(self.class_names)} classes, "
+            f"{self.name}: {total:,} {kind} of {len(self.class_names)} classes, {lost}"
             f"{small} to {large} pixels",
             f"shown at {self.side} pixels on a canvas of {self.canvas}x{self.canvas}, "
             f"surroundings {self.surroundings}",
