@@ -30,7 +30,6 @@ from gdn_keras.accuracy import open_data
 from gdn_keras.config import EVERY_PIXEL
 from gdn_keras.datasets.sources import KINDS_OF_DATA
 from gdn_keras.utils.command_line import PORT, run_command
-from gdn_keras.utils.deprecation import RenamedOption
 from gdn_keras.zoo.hub_download import check_repo
 
 from . import DEFAULT_OPSET, PROGRAM
@@ -219,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         help="8-bit integers; kept only if it loses at most 1 percentage point at every size of "
         "the whole test set, which must be in the folder GDN_KERAS_DATA",
     )
-    command.add_argument("--quantize", dest="quantise", action=RenamedOption, choices=["int8"])
+    command.add_argument("--quantize", dest="quantise", choices=["int8"], help=argparse.SUPPRESS)
     command.add_argument(
         "--calibrate",
         nargs="+",

@@ -315,8 +315,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--canvas", type=POSITIVE, help="height and width of the images")
     command.add_argument("--side", type=POSITIVE, help="longer side of an object on it")
     command.add_argument("--surroundings", choices=("black", "mirrored"))
-    for option, channels in (("--grey", 1), ("--colour", 3)):
-        command.add_argument(option, dest="channels", action="store_const", const=channels)
+    for option, american, channels in (("--grey", "--gray", 1), ("--colour", "--color", 3)):
+        into = {"dest": "channels", "action": "store_const", "const": channels}
+        command.add_argument(option, **into)
+        command.add_argument(american, **into, help=argparse.SUPPRESS)
     command.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,

@@ -215,6 +215,7 @@ def test_other_formats_take_a_size_and_a_density(folder, tmp_path, command):
         (["--dynamic-size"], "dynamic.size` .*every pixel"),
         (["--density", "0"], "sampling_density"),
         (["--quantise", "int8", "--dynamic-size"], "`--quantise.*`--dynamic-size`"),
+        (["--quantize", "int8", "--dynamic-size"], "`--quantise.*`--dynamic-size`"),
         (["--quantise", "int8", "--size", "40x40"], r"\(28, 28\).*Received: .*\(40, 40\)"),
         (["--calibrate", "x.png"], "`--calibrate` .*`--quantise int8`"),
     ],

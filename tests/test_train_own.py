@@ -249,6 +249,18 @@ def test_mistakes(words, message, data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    "option, channels", [("--grey", 1), ("--gray", 1), ("--colour", 3), ("--color", 3)]
+)
+def test_options_have_british_and_american_names(option, channels, monkeypatch, capsys):
+    monkeypatch.setattr(own, "train_own", lambda *_, options: options.look["channels"])
+    assert main(["train", "photos", "-o", "mine", option]) == channels
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    words = capsys.readouterr().out
+    assert "--colour" in words and "--color" not in words and "--gray" not in words
+
+
+@pytest.mark.parametrize(
     "images, message",
     [(0, "must have one sub-folder per class"), (1, "must have images to train on")],
 )
