@@ -248,6 +248,8 @@ def test_the_command_makes_and_shows_a_stir_file(tmp_path):
     "arguments, message",
     [
         (["show", "fashion_mnist"], "rescaled_fashion_mnist"),
+        (["show", "cifar"], "Did you mean 'rescaled_cifar10'?"),
+        (["show", "x"], "`name` must be a STIR file or one of ('rescaled_cifar10', "),
         (
             ["show", "rescaled_cifar10", "--image", "100"],
             "must be in 0...99. Received: 100",

@@ -83,6 +83,8 @@ def test_without_a_data_folder_the_ways_to_give_it_are_named(monkeypatch):
 def test_a_missing_file_is_named_with_its_home(tmp_path):
     with pytest.raises(FileNotFoundError, match="emoji.npz .*zenodo"):
         load_stir("stir_emoji", split="test", sizes="all", data_dir=tmp_path)
+    with pytest.raises(FileNotFoundError, match="emojis.*Did you mean 'stir_emoji'"):
+        load_stir("stir_emojis", split="test", sizes=[40])
     with pytest.raises(FileNotFoundError, match="own.npz"):
         load_stir("own.npz", split="test", sizes="all")
 

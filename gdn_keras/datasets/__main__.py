@@ -13,8 +13,9 @@ from gdn_keras.datasets.dataset import shown_sizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
 from gdn_keras.datasets.rescaled import rescaled_sets
 from gdn_keras.datasets.samples import sets_with_samples
-from gdn_keras.datasets.stir import STIR_SIZES, StirFile, find_stir
+from gdn_keras.datasets.stir import STIR_SIZES, StirFile
 from gdn_keras.datasets.verify import verify
+from gdn_keras.utils.checks import did_you_mean
 from gdn_keras.utils.command_line import SEED, run_command, whole_number
 
 
@@ -108,7 +109,13 @@ def _named(name: str) -> DataSet:
     """The record of a data set, or one for a file in the format of STIR."""
     if name in sets.names():
         return sets.get(name)
-    path = find_stir(name).absolute()
+    path = Path(name).absolute()
+    if not path.is_file():
+        several = [name for name, d in sets.all_sets().items() if len(d.sizes.keys) > 1]
+        raise FileNotFoundError(
+            f"There is no file {name}. `name` must be a STIR file or one of {tuple(several)}."
+            f"{did_you_mean(name, several)}"
+        )
     return DataSet(name=path.stem, sizes=STIR_SIZES, loader=StirFile(str(path)))
 
 

@@ -21,7 +21,7 @@ from gdn_keras.datasets import sets
 from gdn_keras.datasets.arrays import Arrays, readable
 from gdn_keras.datasets.dataset import Loader, ObjectSizes
 from gdn_keras.datasets.raw import ENVIRONMENT_VARIABLE, data_folder
-from gdn_keras.utils.checks import checked
+from gdn_keras.utils.checks import checked, did_you_mean
 
 SIDE = 64
 STIR_SIZES = ObjectSizes(17, 64, ranges={"small": (17, 32), "mid": (33, 48), "large": (49, 64)})
@@ -117,6 +117,7 @@ def find_stir(path_or_name: str | os.PathLike, *, data_dir=None) -> Path:
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no file {path}. `path_or_name` must be a path or one of {tuple(files)}."
+            f"{did_you_mean(str(path_or_name), files)}"
         )
     return path
 

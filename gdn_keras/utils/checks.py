@@ -26,6 +26,7 @@ MAX_ORDER = 4  # of derivatives
 SIGMA_RANGE = (1e-3, 1e4)
 MAX_COUNT = 2**20  # of pixels along an axis, weights of a kernel, channels, layers and classes
 _SHOWN = 200  # characters of a wrong value
+_SHORTEST_PART = 4  # letters of a name that tell which one was meant
 
 
 # === Types ===
@@ -235,6 +236,12 @@ def check_order(order: int, *, lowest: int = 0) -> int:
 
 
 def did_you_mean(name: str, names: Iterable[str], *, count: int = 1) -> str:
-    """A sentence with the nearest names, and a blank before it; empty if nothing is near."""
-    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=count)
+    """A sentence with the nearest names, and a blank before it; empty if nothing is near.
+
+    If none is spelled nearly like it, those that it is a part of are.
+    """
+    name, names = str(name), [str(n) for n in names]
+    close = difflib.get_close_matches(name, names, n=count)
+    if not close and len(name) >= _SHORTEST_PART:
+        close = [n for n in names if name in n][:count]
     return f" Did you mean {', '.join(map(repr, close))}?" if close else ""
