@@ -466,6 +466,21 @@ def test_a_set_of_tfds_without_classes_is_refused_before_its_download(tmp_path):
         datasets.from_tfds("boxes", data_dir=str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("nothinghere", r"must be .* tensorflow-datasets\. `tens.*Received: nothinghere\."),
+        ("mnst", r"`tfds_name` must be .*Did you mean 'mnist'.*Received: mnst\."),
+        ("mnist:9.9.9", r"mnist:9\.9\.9 could not be opened: .*only: "),
+        ("a b", "a b could not be opened: "),
+    ],
+)
+def test_an_unknown_set_of_tfds_is_one_line(name, message):
+    with pytest.raises(ValueError, match=message) as error:
+        find_data(f"tfds:{name}")()
+    assert "\n" not in str(error.value) and len(str(error.value)) < 250
+
+
 def test_data_without_images_and_labels_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty .*sub-folder per class"):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from gdn_keras.datasets.arrays import readable
 from gdn_keras.datasets.dataset import DataSet
 from gdn_keras.datasets.own.build import Item, build
 from gdn_keras.datasets.own.dataset import own_record, read_record
+from gdn_keras.datasets.own.libraries import column, prepared, read_tf_data
 from gdn_keras.datasets.own.record import Look, OwnRecord, check_name
 from gdn_keras.utils.checks import checked
 from gdn_keras.utils.files import replace_file
@@ -160,7 +161,7 @@ def from_tf_data(
     Batches are taken apart. The arguments are those of `from_arrays`; `test` is a data set, too.
     """
     given = {None: dataset} if test is None else {"train": dataset, "test": test}
-    parts = {split: _unzip(_elements(part)) for split, part in given.items()}
+    parts = {split: read_tf_data(part) for split, part in given.items()}
     return _from_parts(parts, name=name, class_names=class_names, **options)
 
 
@@ -175,23 +176,11 @@ def from_tfds(
         data_dir: of tensorflow-datasets.
         name, **options: see the options at the top of this page.
     """
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder(tfds_name, data_dir=data_dir)
-    features = dict(builder.info.features)
-    if "image" not in features or not hasattr(features.get("label"), "names"):
-        raise ValueError(
-            "`tfds_name` must be a data set with the features image and label, a class. "
-            f"Received: {tfds_name}, with {', '.join(features)}."
-        )
-    try:
-        builder.download_and_prepare()
-    except Exception as error:  # those of tensorflow-datasets have no class of their own
-        raise OSError(f"{tfds_name} could not be prepared: {error}") from error
+    builder = prepared(tfds_name, data_dir=data_dir)
     splits = [split for split in builder.info.splits if _SPLITS.get(split)]
     loaded = {split: builder.as_dataset(split=split) for split in splits}
-    parts = {_SPLITS[split]: _unzip(_elements(part)) for split, part in loaded.items()}
-    options.setdefault("class_names", features["label"].names)
+    parts = {_SPLITS[split]: read_tf_data(part) for split, part in loaded.items()}
+    options.setdefault("class_names", builder.info.features["label"].names)
     default = _name(tfds_name.partition(":")[0])
     return _from_parts(parts, name=name, default_name=default, **options)
 
@@ -217,7 +206,7 @@ def from_hugging_face(dataset, *, name: str | None = None, **options: Any) -> Da
     by_split = dataset if isinstance(dataset, Mapping) else {"train": dataset}
     parts, names = {}, None
     for split, part in by_split.items():
-        image, label = _column(part, "Image"), _column(part, "ClassLabel")
+        image, label = column(part, "Image"), column(part, "ClassLabel")
         names = part.features[label].names
         parts[_SPLITS.get(split, split)] = ([row[image] for row in part], part[label])
     options.setdefault("class_names", names)
@@ -369,26 +358,3 @@ def _name(text: str) -> str:
 
 def _beside(path: Path, record: str | os.PathLike | None) -> str | os.PathLike | None:
     return path.with_name(f"{path.name}.split.json") if record == BESIDE else record
-
-
-def _elements(dataset) -> Iterator[tuple[np.ndarray, int]]:
-    spec = dataset.element_spec
-    spec = (spec["image"], spec["label"]) if isinstance(spec, Mapping) else spec
-    if spec[1].shape.rank == 1:
-        dataset = dataset.unbatch()
-    for element in dataset.as_numpy_iterator():
-        yield (element["image"], element["label"]) if isinstance(element, Mapping) else element
-
-
-def _unzip(pairs: Iterable[tuple[np.ndarray, int]]) -> tuple[list[np.ndarray], list[int]]:
-    pairs = list(pairs)
-    return [image for image, _ in pairs], [int(label) for _, label in pairs]
-
-
-def _column(part, kind: str) -> str:
-    found = [name for name, feature in part.features.items() if type(feature).__name__ == kind]
-    if not found:
-        raise ValueError(
-            f"The data set must have a column of {kind}. Received: {', '.join(part.features)}."
-        )
-    return found[0]
