@@ -135,7 +135,7 @@ def plot_object_sizes(
     others: Mapping[str, Mapping[int, float]] | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> None:
-    """Accuracy against the size of the object (STIR), the sizes trained on shaded.
+    """Accuracy against the size of the object, as of STIR, the sizes trained on shaded.
 
     Args:
         curves: label -> {side of the object in pixels: accuracy in %}.
@@ -144,6 +144,8 @@ def plot_object_sizes(
         others: other networks in the same form, drawn thinner behind.
         styles: label -> how the line looks.
     """
+    from matplotlib.ticker import MaxNLocator
+
     others = others or {}
     first, last = training_sizes
     ax.axvspan(first - 0.5, last + 0.5, color="0.9", linewidth=0, zorder=0)
@@ -152,7 +154,9 @@ def plot_object_sizes(
     draw_lines(others, ax, styles=styles, markers=False, **behind)
     sizes = [size for curve in (*curves.values(), *others.values()) for size in curve]
     ax.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
-    ax.set_xticks([size for size in range(16, 65, 8) if min(sizes) <= size <= max(sizes)])
+    ticks = MaxNLocator(8, steps=[1, 2, 4, 5, 8, 10], integer=True)  # of STIR multiples of 8
+    ticks = ticks.tick_values(min(sizes), max(sizes))
+    ax.set_xticks([tick for tick in ticks if min(sizes) <= tick <= max(sizes)])
     ax.set_xlabel("size of the object (pixels)")
     ax.set_ylabel("test accuracy (%)")
     ax.grid(axis="y")

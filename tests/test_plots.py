@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from gdn_keras import plots
+from gdn_keras.datasets import ObjectSizes
 from gdn_keras.explain import Detection
 from gdn_keras.plots import (
     COLUMN,
@@ -15,6 +16,7 @@ from gdn_keras.plots import (
     Style,
     legend_below,
     new_figure,
+    plot_accuracy,
     plot_activation_maps,
     plot_agreement,
     plot_detections,
@@ -199,6 +201,22 @@ def test_our_network_stands_out_among_others(object_sizes):
 def test_object_sizes_are_in_pixels(object_sizes):
     ax = object_sizes[1]
     assert ax.get_xlim() == (16.5, 64.5) and "pixels" in ax.get_xlabel()
+
+
+def test_object_sizes_of_stir_have_their_ticks(object_sizes):
+    assert [t.get_text() for t in object_sizes[1].get_xticklabels()] == "24 32 40 48 56 64".split()
+
+
+@pytest.mark.parametrize(
+    "sizes, first, second", [((100, 120, 140), 100, 105), ((5, 400), 50, 100), ((24,), 24, None)]
+)
+def test_object_sizes_of_other_data_have_ticks(sizes, first, second):
+    ax = new_figure()[1][0, 0]
+    record = ObjectSizes(sizes[0], sizes[-1])
+    plot_accuracy({"mine": dict.fromkeys(sizes, 90.0)}, ax, sizes=record)
+    ticks = ax.get_xticks()
+    assert ticks[0] == first and ticks[-1] == sizes[-1] and len(ticks) <= 9
+    assert second is None or ticks[1] == second
 
 
 def test_no_accuracy_above_100_is_labelled():
