@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import warnings
@@ -22,6 +23,7 @@ from gdn_keras.parts import load_part
 from gdn_keras.scale_space import JET_ORDERS, METHODS
 from gdn_keras.utils.command_line import POSITIVE, SEED, run_command
 from gdn_keras.utils.deprecation import RenamedOption
+from gdn_keras.utils.image_files import find_images
 
 # command lines of their own, with all that follows
 PARTS = {
@@ -79,13 +81,19 @@ def _info(args) -> int:
 def _predict(args) -> int:
     info = zoo.info(args.name, offline=args.offline or None)
     trained = dict(dataset=info.dataset, train_sizes=info.train_sizes)
-    images, failed = [], False
+    images, errors = [], []
     for path in args.images:
-        try:
-            images.append(classify.read_image(path, config=info.config, fit=args.fit, **trained))
-        except (ValueError, OSError) as error:
-            failed = True
-            print(f"error: {error}", file=sys.stderr)
+        files = find_images(Path(path)) if os.path.isdir(path) else [path]
+        if not files:
+            errors.append(f"{path} is a folder without image files.")
+        for file in files:
+            try:
+                image = classify.read_image(file, config=info.config, fit=args.fit, **trained)
+                images.append(image)
+            except (ValueError, OSError) as error:
+                errors.append(error)
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
     if not images:
         return 1
     model = zoo.load(args.name, offline=args.offline or None)
@@ -105,7 +113,7 @@ def _predict(args) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         classify.draw(model, images, predictions).savefig(path, dpi=200)
         print(f"figure: {path}", file=sys.stderr)
-    return int(failed)
+    return int(bool(errors))
 
 
 def _print_prediction(image, prediction) -> None:
@@ -245,7 +253,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_offline(command)
     command.add_argument("--json", action="store_true")
 
-    text = "classify image files; scale channels and classes count from 0"
+    text = "classify image files, or all in a folder; scale channels and classes count from 0"
     command = add("predict", _predict, text)
     _add_name(command)
     command.add_argument("images", nargs="+", metavar="IMAGE")

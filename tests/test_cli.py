@@ -383,7 +383,7 @@ def bad_files(folder):
         ("nothing.png", "no file"),
         ("empty.png", "empty"),
         ("text.png", "not an image file"),
-        ("folder.png", "a folder"),
+        ("folder.png", "a folder without image files"),
         ("half.png", "broken"),
         ("range.tif", r"mode I .*1e\+06 to 1e\+06; .*0…255"),
         ("negative.tif", "mode F .*from -0.5"),
@@ -408,6 +408,26 @@ def test_one_bad_file_does_not_spoil_the_others(capsys, photo):
     code, out, err = run(capsys, "predict", "colour", "nothing.png", photo, "--json")
     assert code == 1 and "nothing.png" in err
     assert [answer["file"] for answer in json.loads(out)] == ["photo.png"]
+
+
+def test_predict_takes_all_images_of_a_folder(capsys, photo, tmp_path):
+    for name in ("b/2.PNG", "b/10.png", "a.jpg", ".hidden.png", "@eaDir/a.png"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 9)).save(tmp_path / "photos" / name)
+    (tmp_path / "photos" / "notes.txt").write_text("no image")
+    code, out, err = run(capsys, "predict", "colour", "photos", photo)
+    files = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert (code, err) == (0, "")
+    assert files == ["photos/a.jpg", "photos/b/10.png", "photos/b/2.PNG", photo]
+    (tmp_path / "photos" / "b" / "10.png").write_bytes(b"")
+    code, out, err = run(capsys, "predict", "colour", "photos", "--json")
+    assert code == 1 and err == "error: photos/b/10.png is empty: it has no bytes.\n"
+    assert [answer["file"] for answer in json.loads(out)] == ["photos/a.jpg", "photos/b/2.PNG"]
+
+
+def test_no_name_is_not_the_current_folder(capsys, photo):
+    code, out, err = run(capsys, "predict", "colour", "")
+    assert (code, out) == (1, "") and "is a folder, not an image file" in err
 
 
 def test_one_pixel(capsys, tmp_path):

@@ -34,6 +34,7 @@ from gdn_keras.datasets.own.libraries import column, prepared, read_tf_data
 from gdn_keras.datasets.own.record import Look, OwnRecord, check_name
 from gdn_keras.utils.checks import checked
 from gdn_keras.utils.files import replace_file
+from gdn_keras.utils.image_files import files_below
 
 # names of folders and splits -> what they are here
 _SPLITS = {
@@ -46,7 +47,6 @@ _SPLITS = {
     "testing": "test",
 }
 _HIDDEN = (".", "_")  # begin the names of folders that are no classes
-_NO_IMAGES = (".", "@", "__")  # those of files, or of folders below a class, that are no images
 BESIDE = "beside"  # the data
 KINDS_OF_DATA = "a folder with one sub-folder per class, an .npz file, tfds:NAME or hf:NAME"
 
@@ -83,8 +83,7 @@ def from_folder(
     items = [
         Item(file.relative_to(path).as_posix(), file, folder.name, split)
         for split, folder in classes
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and not _is_hidden(file.relative_to(folder))
+        for file in files_below(folder)
     ]
     if not items:
         raise ValueError(
@@ -344,10 +343,6 @@ def _are_splits(path: Path, tops: Mapping[Path, str | None]) -> bool:
             f"their names with an underscore. Received: {', '.join(others)}."
         )
     return bool(tops) and not others
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(_NO_IMAGES) for part in path.parts)
 
 
 def _name(text: str) -> str:

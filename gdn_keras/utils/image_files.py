@@ -8,7 +8,26 @@ from pathlib import Path
 import numpy as np
 
 MAX_PIXELS = 80_000_000  # a 240 MB array; larger images are hardly meant to be classified
+NOT_IMAGES = (".", "@", "__")  # begin the names of files, and of folders with them, of programs
 PAD_MODES = {"black": "constant", "mirrored": "symmetric", "its edge": "edge"}
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files in a folder and in those below it, sorted, but for those of programs."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(NOT_IMAGES) for part in path.relative_to(folder).parts)
+    )
+
+
+def find_images(folder: Path) -> list[Path]:
+    """Those of `files_below` whose suffix is one of an image that Pillow can read."""
+    from PIL import Image
+
+    suffixes = {s for s, kind in Image.registered_extensions().items() if kind in Image.OPEN}
+    return [path for path in files_below(folder) if path.suffix.lower() in suffixes]
 
 
 def decode_image(path: Path, *, mode: str | None = None):
