@@ -47,7 +47,7 @@ def test_own_data(small_zoo):
     names = run("own_data")
     losses = names["history"].history["loss"]
     assert losses[-1] < losses[0]
-    assert names["images"].shape == (32, 72, 72, 3) and len(names["names"]) == 8
+    assert names["images"].shape == (16, 72, 72, 3) and len(names["names"]) == 8
     path, loaded = names["path"], names["loaded"]
     assert loaded.config.class_names == tuple(names["names"])
     assert loaded.classify(path, fit="original") == names["model"].classify(path, fit="original")
