@@ -10,8 +10,8 @@ neighbours   the share of a query's ten nearest images of the gallery that are t
 k-NN         the accuracy of a vote of these ten
 probe        the accuracy of a linear layer that was trained on the embeddings of the gallery
 
-It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes a
-few minutes on one core of a CPU.
+It needs the files of Fashion-MNIST (GDN_KERAS_DATA; otherwise they are downloaded) and takes
+one to two minutes on one core of a CPU.
 """
 
 import argparse
