@@ -39,6 +39,7 @@ def test_python(workplace):
     trouser, sandal = names["objects"]
     assert (trouser.class_name, sandal.class_name) == ("trouser", "sandal")
     assert trouser.column < 72 < sandal.column and trouser.sigma > sandal.sigma
+    assert names["fresh"].config.jet_order == 3
     assert names["wide"].input_shape == (None, 96, 128, 1)
     channels = len(names["model"].config.channel_sigmas)
     assert names["per_scale"].shape == (4, channels, 10) and len(names["maps"]) == channels

@@ -138,7 +138,7 @@ def load(
 
     Args:
         name: one of `list_models()`, the path of a zoo folder, or `hf://owner/repo[@revision]`.
-        weights: False gives the network with fresh weights; their file is neither needed nor
+        weights: False gives the network with random weights; their file is neither needed nor
             downloaded.
         include_top: False leaves out the last layer, and the network gives embeddings, (batch,
             `info(name).num_features`), instead of logits.
@@ -162,6 +162,11 @@ def load(
             - `pixel_range`: (0, 1) for images whose pixels are 0…1 instead of 0…255.
             - `sampling_density`, `reach`: None and None compute exactly, on every pixel.
     """
+    if "pretrained" in config_changes:
+        raise ValueError(
+            "`pretrained` is called `weights`: `weights=False` gives the network with random "
+            f"weights. {received('pretrained', config_changes['pretrained'])}"
+        )
     where = dict(revision=revision, offline=offline, cache_dir=cache_dir)
     folder = read(name, **where) if weights else None
     record = folder.info() if weights else info(name, **where)
