@@ -79,6 +79,9 @@ def test_the_nearest_name_is_asked_for():
     assert did_you_mean("abd", ["abc", "xyz"]) == " Did you mean 'abc'?"
     assert did_you_mean("long", ["a name with long", "xyz"]) == " Did you mean 'a name with long'?"
     assert did_you_mean("on", ["a name with long", "xyz"]) == ""
+    assert did_you_mean("abcd", ["abce", "abcdf"], first=["abce"]) == (
+        " Did you mean 'abce', 'abcdf'?"
+    )
 
 
 # === The checks themselves ===

@@ -145,6 +145,7 @@ def test_a_process_has_the_right_exit_codes_and_says_nothing_else(root, photo):
     out, err = wrong.communicate(timeout=120)
     assert (wrong.returncode, out) == (1, "")
     assert err.startswith("error: Unknown model 'gray'") and err.count("\n") == 1
+    assert "`gdn-keras list`" in err and "list_models" not in err
 
 
 # === predict ===

@@ -263,6 +263,15 @@ def test_unknown_names_get_the_nearest(alone):
         zoo.info("cifarsmall")
 
 
+def test_a_name_with_weights_is_suggested_first(monkeypatch, tmp_path):
+    write_tiny(tmp_path, "avg_2jet")
+    untrained = tables.untrained("avg_3jet", dataset="cifar10", config=tiny_config())
+    (tmp_path / "registry.json").write_text(registry.registry_text({"avg_3jet": untrained}))
+    monkeypatch.setenv("GDN_KERAS_ZOO", str(tmp_path))
+    with pytest.raises(ValueError, match=r"'avg_2jet', 'avg_3jet'\?.*list_models"):
+        zoo.load("avg_3jets")
+
+
 def test_no_weights_yet(alone):
     with pytest.raises(FileNotFoundError, match="planned .*`weights="):
         zoo.load("planned")

@@ -235,13 +235,20 @@ def check_order(order: int, *, lowest: int = 0) -> int:
 # === Names ===
 
 
-def did_you_mean(name: str, names: Iterable[str], *, count: int = 1) -> str:
+def did_you_mean(
+    name: str, names: Iterable[str], *, count: int = 1, first: Iterable[str] = ()
+) -> str:
     """A sentence with the nearest names, and a blank before it; empty if nothing is near.
 
-    If none is spelled nearly like it, those that it is a part of are.
+    The nearest of `first` comes before that of all `names`. If none is spelled nearly like it,
+    those that it is a part of are.
     """
     name, names = str(name), [str(n) for n in names]
-    close = difflib.get_close_matches(name, names, n=count)
+    close = [
+        match
+        for group, number in ((first, 1), (names, count))
+        for match in difflib.get_close_matches(name, [str(n) for n in group], n=number)
+    ]
     if not close and len(name) >= _SHORTEST_PART:
         close = [n for n in names if name in n][:count]
-    return f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+    return f" Did you mean {', '.join(map(repr, dict.fromkeys(close)))}?" if close else ""

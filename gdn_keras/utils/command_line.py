@@ -46,7 +46,8 @@ def run_command(
     """Run `command` and return the exit code.
 
     Args:
-        expected: errors that are not bugs, reported in one line, without a traceback.
+        expected: errors that are not bugs, reported in one line, without a traceback. Their
+            attribute `command_line`, if they have one, replaces the message.
         interrupted: what to say after Ctrl-C.
     """
     try:
@@ -55,7 +56,7 @@ def run_command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except expected as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {getattr(error, 'command_line', error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

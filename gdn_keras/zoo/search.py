@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gdn_keras.utils.checks import checked, did_you_mean
@@ -151,9 +151,20 @@ def is_name(name: str | os.PathLike) -> bool:
     return isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name) is not None
 
 
-def unknown_model(name: str, names: Iterable[str]) -> ValueError:
-    return ValueError(
-        f"Unknown model {name!r}.{did_you_mean(name, names)} "
-        "`gdn_keras.zoo.list_models(trained=False)` lists all; for a folder, give a path: "
-        f"./{name}."
+def unknown_model(name: str, infos: Mapping[str, ModelInfo]) -> ValueError:
+    """An error that suggests a network with weights first.
+
+    Its attribute `command_line` is the message of a command line (`run_command`).
+    """
+    trained = [known for known, info in infos.items() if info.trained]
+    what = f"Unknown model {name!r}.{did_you_mean(name, infos, first=trained)}"
+    path = f"for a folder, give a path: ./{name}."
+    error = ValueError(
+        f"{what} `gdn_keras.zoo.list_models()` lists all networks with weights, "
+        f"`list_models(trained=False)` also those without; {path}"
     )
+    error.command_line = (
+        f"{what} `gdn-keras list` lists all networks with weights, "
+        f"`gdn-keras list --all` also those without; {path}"
+    )
+    return error
