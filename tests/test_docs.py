@@ -15,6 +15,7 @@ from gdn_keras.datasets import load_samples, raw, sets
 from gdn_keras.datasets.__main__ import main as datasets
 from gdn_keras.zoo import registry
 from gdn_keras.zoo.registry import read_registry
+from training.recipes import RECIPES
 
 ROOT = registry.checkout()
 PAGES = (
@@ -136,6 +137,13 @@ def test_every_page_is_in_the_navigation_of_the_site():
     pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert pages == set(re.findall(r"docs/\w+\.md", navigation))
+
+
+def test_every_part_of_a_name_is_explained():
+    legend = text_of("networks.md").partition("| in the name |")[2].partition("<!--")[0]
+    words = sorted(re.findall(r"`([\w-]+)`", legend), key=len, reverse=True)
+    for name in RECIPES:
+        assert re.fullmatch(f"({'|'.join(words)}|_)+", name), name
 
 
 @pytest.mark.parametrize("page", PAGES)

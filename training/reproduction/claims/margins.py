@@ -69,8 +69,8 @@ def rule() -> str:
         "were known. "
         "Networks derived by weight transfer are exempt, since they are not trained.\n"
         "- *Grids*: on every pixel, different kernels that were trained on coarse grids are not "
-        "compared: hybrids take their differences on the grid, and lose by the change what others "
-        "do not."
+        "compared: hybrids, whose derivatives are differences after smoothing, take these on the "
+        "grid, and lose by the change what others do not."
     )
 
 
