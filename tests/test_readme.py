@@ -128,6 +128,13 @@ def test_make_audit_says_how_to_get_what_it_needs(tmp_path):
     assert re.search(f"{tmp_path}/bin/python .*pip install pip-audit", done.stdout)
 
 
+def test_the_readme_lists_all_extras():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "README.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
+    named = re.findall(r"(?m)^\| (`.*?`) \|", table)
+    assert set(", ".join(named).replace("`", "").split(", ")) == {*project["optional-dependencies"]}
+
+
 def test_versions_of_keras_with_known_vulnerabilities_are_not_allowed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     requirements = {r.name: r.specifier for r in map(Requirement, project["dependencies"])}
