@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 import types
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from test_zoo_schema import check_facts, check_outputs
 from training_helpers import Place, write_stir
 
 from gdn_keras import zoo
+from gdn_keras.accuracy import size_keys
 from gdn_keras.datasets import get, load_samples, names
 from gdn_keras.datasets.samples import SAMPLE_FOLDER
 from training import recipes
+from training.__main__ import main
 from training.budgets import DENSITY, REACH
-from training.publishing.card import CHOSEN_BY_TEST, card, draw_accuracy
+from training.publishing.card import CHOSEN_BY_TEST, card, card_of_folder, draw_accuracy
 from training.publishing.publish import golden_samples
 from training.publishing.styles import STYLES
 from training.recipes import RECIPES
@@ -120,15 +123,19 @@ def test_images_of_ancestors_are_told():
     names = ("fashion_avg_2jet", "other")
     before = tuple(Ancestor(name=name, seed=0, images=210_000) for name in names)
     text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)
-    assert re.search(r"`cpu`: 1,234 images after 420,000\b.*\b1 minute\b", text)
+    assert re.search(r"`cpu`: 1,234 images after 420,000 of its ancestors\.", text)
 
 
 def test_choices_after_a_look_at_the_test_set_are_told():
     words = r"The training of {} was chosen when the test accuracy of an earlier run was known"
     assert words.format("this network") in card_of("cifar_single_2jet", curve(0.3, 0.8, 0.3))
-    before = (Ancestor(name="fashion_single_2jet", seed=0, images=1), Ancestor(name="x", seed=0))
+    chosen = Ancestor(name="fashion_single_2jet", seed=0, images=1_920_000)
+    before = (chosen, Ancestor(name="x", seed=0))
     text = card_of("fashion_max_2jet_nodrop", curve(0.8, 0.9, 0.8), ancestors=before)
     assert words.format("`fashion_single_2jet`") in text
+    first = (dataclasses.replace(chosen, images=360_000),)  # the run before
+    text = card_of("fashion_lse_2jet", curve(0.8, 0.9, 0.8), ancestors=first)
+    assert "was chosen" not in text
     assert "was chosen" not in card_of("stir_emoji_mid_drop", {"17": 1.0})
     listed = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
     stems = re.findall(r"`([a-z0-9_]+)\{([a-z0-9_,]+)\}([a-z0-9_]*)`|`([a-z0-9_]+)`", listed)
@@ -226,7 +233,46 @@ def test_cards_name_the_cpu():
     nine = curve(0.8, 0.9, 0.8)
     old = card_of("fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)")
     assert "1 minute on An Old CPU (AVX2)." in old
-    assert "1 minute on the machine" in card_of("fashion_avg_2jet", nine)
+    assert "Budget `cpu`: 1,234 images. Seed" in card_of("fashion_avg_2jet", nine)
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (
+            "fashion28_sampled_s0p50",
+            "- input: 28×28 pixels, grey; 10 classes\n"
+            "- kernel: `sampled`, differences after smoothing; padding `zero`\n"
+            "- σ: 0.5 in the first layer, growing by a factor of 1.47 per layer\n"
+            "- cost: 0.3",
+        ),
+        ("cifar_avg_2jet", "- σ: 0.354, 0.5, 0.707, 1, 1.41 and 2 in the first layer (one per"),
+        (
+            "cifar32_learned_sampled_derivative_bn_lr1e-4",
+            "- kernel: `sampled_derivative`, derivatives of the Gaussian; padding `reflect`\n"
+            "- σ: learned, starting at 1 in the first layer, growing by a factor of 1.4 per",
+        ),
+    ],
+)
+def test_cards_say_what_the_network_is(name, words):
+    assert words in card_of(name, dict.fromkeys(size_keys(RECIPES[name].dataset), 0.8))
+
+
+@pytest.mark.parametrize("path", zoo.folders(ROOT / "zoo"), ids=lambda path: path.name)
+def test_the_cards_of_this_repository_are_up_to_date(path):
+    """If this fails: python -m training cards"""
+    folder, recipe = zoo.read_folder(path), RECIPES[path.name]
+    assert folder.card == card_of_folder(folder, recipe=recipe, comparison=compare(recipe))
+
+
+def test_a_card_is_written_again_if_it_differs(tmp_path, capsys):
+    name = "fashion28_discrete_s1p00"
+    shutil.copytree(ROOT / "zoo" / name, tmp_path / name)
+    (tmp_path / name / zoo.CARD_FILE).write_text("old")
+    for printed in (f"updated: {tmp_path / name / zoo.CARD_FILE}\n", ""):
+        assert main(["cards", "--zoo", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == printed
+    assert zoo.read_folder(tmp_path / name).card == zoo.read_folder(ROOT / "zoo" / name).card
 
 
 def test_cards_of_stir_say_what_is_measured_on_what():

@@ -141,6 +141,7 @@ _COMMANDS = {
     "publish": _publish,
     "sweep": _sweep,
     "results": _results,
+    "cards": lambda _, where: commands.cards(workspace=where, compare=_compare),
     "report": lambda arguments, where: reproduction.report(where, docs=_docs(arguments)),
     "gallery": lambda arguments, where: reproduction.gallery(
         arguments.names, workspace=where, docs=_docs(arguments)

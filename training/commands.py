@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from gdn_keras import zoo
+from gdn_keras.utils.files import replace_file
 
 from . import CHECKOUT, PROGRAM
 from .options import NO_TRIAL, RunOptions, Trial, auto_precision
@@ -299,6 +300,20 @@ def _advise(workspace: Workspace) -> None:
     if workspace.is_checkout:
         commands = ", ".join(f"`{PROGRAM} {c}`" for c in ("results", "report", "gallery"))
         print(f"{commands} bring tables, report and gallery up to date.")
+
+
+def cards(*, workspace: Workspace, compare: Compare) -> int:
+    """Write the cards of all published networks again, after a change of the template."""
+    from .publishing.card import card_of_folder
+
+    for path in zoo.folders(workspace.zoo):
+        recipe = get(path.name)
+        folder = zoo.read_folder(path)
+        text = card_of_folder(folder, recipe=recipe, comparison=compare(recipe))
+        if text != folder.card:
+            replace_file(path / zoo.CARD_FILE, content=text)
+            print(f"updated: {path / zoo.CARD_FILE}")
+    return 0
 
 
 def results(*, check: bool = False) -> int:

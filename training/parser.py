@@ -47,6 +47,7 @@ EXAMPLES = {
     ),
     "report": ("python -m training report",),
     "results": ("python -m training results", "python -m training results --check"),
+    "cards": ("python -m training cards",),
     "gallery": ("python -m training gallery", "python -m training gallery filters_2jet"),
     "verify": (
         "python -m training verify fashion28_discrete_s1p00",
@@ -184,6 +185,9 @@ def make_parser() -> argparse.ArgumentParser:
         "results", "bring zoo/registry.json, zoo/results.csv and the tables of networks up to date"
     )
     results.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
+
+    cards = add("cards", "write the cards of all networks of zoo/ again, from their records")
+    _place_options(cards, "zoo")
 
     gallery = add("gallery", "draw figures from the networks of zoo/ and write docs/GALLERY.md")
     gallery.add_argument("names", nargs="*", help="figures; default: all")
