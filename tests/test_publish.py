@@ -123,7 +123,7 @@ def test_images_of_ancestors_are_told():
     names = ("fashion_avg_2jet", "other")
     before = tuple(Ancestor(name=name, seed=0, images=210_000) for name in names)
     text = card_of("fashion_max_2jet", curve(0.8, 0.9, 0.8), ancestors=before)
-    assert re.search(r"`cpu`: 1,234 images after 420,000 of its ancestors\.", text)
+    assert re.search(r"`cpu`: 1,234 images after 420,000 of its ancestors,", text)
 
 
 def test_choices_after_a_look_at_the_test_set_are_told():
@@ -233,7 +233,7 @@ def test_cards_name_the_cpu():
     nine = curve(0.8, 0.9, 0.8)
     old = card_of("fashion_avg_2jet", nine, cpu="An Old CPU (AVX2)")
     assert "1 minute on An Old CPU (AVX2)." in old
-    assert "Budget `cpu`: 1,234 images. Seed" in card_of("fashion_avg_2jet", nine)
+    assert "1,234 images, in 1 minute. Seed" in card_of("fashion_avg_2jet", nine)
 
 
 @pytest.mark.parametrize(
