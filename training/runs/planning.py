@@ -27,7 +27,7 @@ def finished_folder(recipe: Recipe, *, workspace: Workspace, seed: int, trial: T
     folder = workspace.run_folder(recipe.name, seed=seed)
     if workspace.run_record(recipe.name, seed=seed) is None and not state.exists(folder):
         workspace.restore_run(recipe.name, seed=seed)
-    if not (folder / RECORD).exists():
+    if workspace.run_record(recipe.name, seed=seed) is None:
         command = run_command(recipe.name.partition("@")[0], seed=seed, trial=trial)
         raise ValueError(
             f"`name` must be a finished run; there is none in {folder}. "

@@ -133,8 +133,8 @@ class Workspace:
         folder.mkdir(parents=True, exist_ok=True)
         for file in folder.glob("*.json"):  # the record and the accuracies of other weights
             file.unlink()
-        (folder / RESTORED).touch()
         replace_file(folder / WEIGHTS, content=published.weights_file.read_bytes())
+        (folder / RESTORED).touch()
         ancestors = self.lineage(name, seed=seed)[1:]
         state.write_record(folder, record.replace(ancestors=ancestors, config=published.config))
 
